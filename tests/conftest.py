@@ -29,12 +29,23 @@ pytest_plugins += [f"tests.worlds.{name}" for name in ("reviewing", "review_memo
 
 
 def pytest_configure() -> None:
-    """Restores Ctrl-C: tests that run in the background ignore it, and so would the commands that they start.
+    """Puts temporary folders into memory, and restores Ctrl-C: tests that run in the background ignore it, and so would
+    the commands that they start.
 
-    It is not done at import: workers that import a test's module ignore it on purpose (storage/parallel.py).
+    It is not done at import: workers that import a test's module ignore Ctrl-C on purpose (storage/parallel.py).
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if folder := in_memory(6 << 30):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
+
+
+def in_memory(room: int) -> Path | None:
+    """/dev/shm, if it has so many free bytes and programs may run there: on a disk, SQLite waits for every write."""
+    shm = Path("/dev/shm")
+    facts = os.statvfs(shm) if shm.is_dir() else None
+    has_room = facts and facts.f_bavail * facts.f_frsize >= room and not facts.f_flag & os.ST_NOEXEC
+    return shm if has_room else None
 
 
 @dataclass(frozen=True)
@@ -103,17 +114,13 @@ def real_data() -> Path:
 NOT_RUN = "part not run: "  # a test reports a missing real part by skip(f"{NOT_RUN}chromium (install: ...)")
 
 
-# a minute or more each
-LONGEST = (
-    "servers/",
-    "flows/test_kill",
-    "flows/test_bad_day",
-    "test_wheel",
-    "flows/test_line",
-    "flows/test_team_database",
-)
-# files that share what is set up once per process: the real servers, and the workspaces before each command
+# a minute or more each; then those that take longest in `make quick`
+LONGEST = ("servers/", "flows/test_kill", "flows/test_bad_day", "test_wheel", "flows/test_line", "flows/test_notebook")
+LONGEST += ("flows/test_team_database", "erasure/test_places", "proposing/test_prompting_hostile")
+LONGEST += ("training/evaluation/test_paper_metrics", "training/evaluation/test_rewards", "training/test_settings")
+# files that share what is made once per process: the real servers, the workspaces before each command, parsed code
 TOGETHER = {
+    "code": ("tests/test_layering.py", "tests/test_layout.py", "tests/flows/test_security.py"),
     "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
     "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
 }

@@ -57,10 +57,12 @@ ELSEWHERE = {
 }
 
 
+@cache
 def files() -> list[Path]:
     return [p for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
 
 
+@cache
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 

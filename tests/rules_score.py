@@ -1,4 +1,4 @@
-"""python -m tests.rules_score [--tune]: scores the rules on the demo's gold and on real turns.
+"""Scores the rules on the demo's gold and on real turns: print(table("tune", demo("tune"))).
 
 The demo's gold is split by the hash of the conversation's id. Cue lists were tuned on the half `tune`, the generator's
 sentence banks (not `unseen`), sentences and messages of our own (saferec_builder/proposing/messages) and real turns
@@ -9,11 +9,9 @@ statement, and a new cue that lowered their precision was dropped: these two fig
 A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted separately.
 """
 
-import argparse
 import csv
 import hashlib
 import json
-import os
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -61,15 +59,8 @@ class Rates:
     def recall(self) -> float | None:
         return self.hit / self.gold if self.gold else None
 
-    @property
-    def f1(self) -> float | None:
-        if not self.found or not self.gold:
-            return None
-        p, r = self.right / self.found, self.hit / self.gold
-        return 2 * p * r / (p + r) if p + r else 0.0
-
     def __str__(self) -> str:
-        shares = (("P", self.precision), ("R", self.recall), ("F1", self.f1))
+        shares = (("P", self.precision), ("R", self.recall))
         figures = "  ".join(f"{name} {'  - ' if share is None else f'{share:.2f}'}" for name, share in shares)
         return f"{figures}  ({self.right}/{self.found} right, {self.hit}/{self.gold} found)"
 
@@ -195,17 +186,3 @@ def table(name: str, gold: Gold) -> str:
     lines.append(f"{'unsure rows':<22}{len(unsure)}, {sum(unsure)} of them in gold")
     slugs = sorted({u[1] for u in gold.forms} | {r["trait"] for r in rows})
     return "\n".join([*lines, *(f"  {slug:<20}{rates(gold, rows, trait=slug)}" for slug in slugs)])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tune", action="store_true", help="the half that cues may be tuned on")
-    which = "tune" if parser.parse_args().tune else "report"
-    print(table(f"demo gold, half {which}", demo(which)))
-    folder = os.environ.get("SAFEREC_REAL_DATA")
-    if which == "report":
-        print(table("real turns", real(Path(folder))) if folder else "real turns: SAFEREC_REAL_DATA is not set")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -10,50 +11,16 @@ from tests import audit
 from tests.conftest import Patch, Printed
 from tests.servers.loopback import Asked, Reply, serving
 
-NONE_KNOWN = "No known vulnerabilities found"
-# output of pip-audit 2.10.1: (exit code, stdout, last line of stderr)
-NOT_FOUND = (  # a package index without advisories: everything was skipped, and reported as no vulnerability
-    0,
-    '{"dependencies": [{"name": "jinja2", "skip_reason": "Dependency not found on PyPI and could not be audited: jinja2'
-    ' (2.11.2)"}], "fixes": []}',
-    NONE_KNOWN,
-)
-NO_NETWORK = (1, "", "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.osv.dev', port=443): Max")
-CLEAN = (0, '{"dependencies": [{"name": "jinja2", "version": "2.11.2", "vulns": []}]}', NONE_KNOWN)
-PINS = {"jinja2": "2.11.2"}
 
+def test_what_was_skipped_is_no_clean_package(monkeypatch: Patch) -> None:
+    """A package index without advisories skips packages, and pip-audit still ends with 0 unless it is strict."""
 
-def test_what_was_skipped_is_no_clean_package() -> None:
-    result = audit.read(PINS, *NOT_FOUND)
-    assert result.skipped == {"jinja2": "Dependency not found on PyPI and could not be audited: jinja2 (2.11.2)"}
-    assert not result.advisories and audit.report("here", PINS, result) == 2
-    assert audit.report("here", PINS, audit.read(PINS, *CLEAN)) == 0
+    def ask(pins: audit.Pins, *words: str) -> CompletedProcess[str]:
+        known = json.dumps({"dependencies": [{"name": "jinja2", "vulns": [{"id": "X"}]}]})
+        return CompletedProcess([], 1 if pins == audit.KNOWN else int("--strict" in words), known, "")
 
-
-def test_a_source_that_did_not_answer_is_named() -> None:
-    result = audit.read(PINS, *NO_NETWORK)
-    assert result.fault is not None and "api.osv.dev" in result.fault and audit.report("here", PINS, result) == 2
-
-
-@pytest.mark.parametrize(
-    ("code", "out"),
-    [
-        (0, "{}"),
-        (0, "[]"),
-        (0, '{"dependencies": [5]}'),
-        (2, CLEAN[1]),
-        (1, CLEAN[1]),  # a fault without a name
-        (0, CLEAN[1].replace('"vulns": []', '"vulns": [{"id": "X"}]')),
-    ],
-)
-def test_an_answer_that_cannot_be_is_no_answer(code: int, out: str) -> None:
-    assert audit.read(PINS, code, out, "").fault
-
-
-def test_every_package_must_come_back_under_its_version() -> None:
-    other = audit.read({"jinja2": "3.0.0", "numpy": "1.0"}, *CLEAN)
-    assert other.skipped == {"jinja2": "pip-audit looked at 2.11.2 instead", "numpy": "pip-audit does not name it"}
-    assert audit.report("here", {}, audit.Found()) == 2  # an empty environment is not an audited one
+    monkeypatch.setattr(audit, "ask", ask)
+    assert audit.main([]) == 1
 
 
 def test_it_looks_at_everything_but_our_own_package() -> None:
@@ -63,24 +30,18 @@ def test_it_looks_at_everything_but_our_own_package() -> None:
     assert all(version and "+" not in version for version in (ours | studio).values())
 
 
-# ---- the real tool with a source on this machine
-
-FAULTS = {  # name -> the version with the fault (None: any), its id, other ids, the version with the fix
-    "jinja2": ("2.11.2", "GHSA-known", ["CVE-2020-28493"], "2.11.3"),
-    "polars": (None, "GHSA-ours", [], None),
-}
+FAULTS = {"jinja2": ("2.11.2", "GHSA-known"), "polars": (None, "GHSA-ours")}  # name -> faulty version (None: any), id
 
 
 def osv(knows: tuple[str, ...], request: Asked) -> Reply:
     """The answer of an OSV server that knows only these packages of FAULTS, or `fails`."""
     query = json.loads(request.body)
     name, version = query["package"]["name"], query["version"]
-    faulty, advisory, aliases, fix = FAULTS.get(name, ("", "", [], None))
+    faulty, advisory = FAULTS.get(name, ("", ""))
     answer: dict[str, Any] = {}
     if name in knows and faulty in (None, version):
-        events = [{"introduced": "0"}, *([{"fixed": fix}] if fix else [])]
-        affected = [{"package": query["package"], "ranges": [{"type": "ECOSYSTEM", "events": events}]}]
-        answer = {"vulns": [{"id": advisory, "aliases": aliases, "summary": "x", "affected": affected}]}
+        affected = [{"package": query["package"], "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]}]
+        answer = {"vulns": [{"id": advisory, "aliases": [], "summary": "x", "affected": affected}]}
     return Reply(500 if "fails" in knows else 200, json.dumps(answer).encode())
 
 
@@ -89,8 +50,8 @@ def osv(knows: tuple[str, ...], request: Asked) -> Reply:
     ("knows", "code", "last"),
     [
         (("jinja2",), 0, "audit: nothing known"),
-        (("jinja2", "polars"), 1, "audit: ADVISORIES"),
-        ((), 2, "it knows no fault of jinja2 2.11.2: no advisory came"),  # it answers, and knows nothing at all
+        (("jinja2", "polars"), 1, "audit: NOT CLEAN"),
+        ((), 2, "knows no fault of {'jinja2': '2.11.2'}"),  # it answers, and knows nothing at all
         (("fails",), 2, "the advisory source did not answer"),
     ],
 )
@@ -98,8 +59,7 @@ def test_the_real_tool_before_a_source(capsys: Printed, knows: tuple[str, ...], 
     with serving(partial(osv, knows)) as url:
         assert audit.main(["-s", "osv", "--osv-url", f"{url}/"]) == code
     out = capsys.readouterr().out
-    assert last in out.splitlines()[-1]
-    assert ("polars" in out) == (code == 1) and ("GHSA-ours, not mended yet" in out) == (code == 1)
+    assert last in out.splitlines()[-1] and ("GHSA-ours" in out) == (code == 1)
 
 
 @pytest.mark.slow
@@ -110,4 +70,4 @@ def test_the_real_tool_without_a_source(monkeypatch: Patch, capsys: Printed) -> 
         monkeypatch.delenv(name, raising=False)
     for service in ("pypi", "osv"):
         assert audit.main(["-s", service, "--timeout", "5"]) == 2
-        assert "audit: NOT DONE: the advisory source did not answer: pip-audit ended with 1" in capsys.readouterr().out
+        assert "audit: NOT DONE: the advisory source did not answer" in capsys.readouterr().out

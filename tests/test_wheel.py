@@ -1,5 +1,6 @@
 """Tests what a user installs: the wheel, in its own environment, run from an empty folder."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,5 +27,8 @@ def test_the_wheel_runs_the_demo_where_somebody_has_a_training_folder(tmp_path: 
 
 
 def run(*words: object, cwd: Path | None = None) -> None:
-    result = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    env = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }  # pip would find us installed there
+    result = subprocess.run([str(w) for w in words], cwd=cwd, env=env, capture_output=True, text=True)
     assert result.returncode == 0, f"{words}\n{result.stdout}\n{result.stderr}"

@@ -7,8 +7,7 @@ the other half it shows nothing unsafe. `weighted`, and `gap` the difference: us
 `few` is for 2 to 39, and 199, users, at a rate of .2 and with values like recall: many users have none, some a part or
 all; `few_gap` the difference of two alike; `few_weighted` if three of ten users have weight ten.
 `few_bootstrap`, for comparison, is for recall.
-`over_seeds` is the mean over two, three or five seeds and 390 users, both drawn; `bootstrap`, for comparison, the
-percentile bootstrap over users of the mean share at three rates.
+`over_seeds` is the mean over two, three or five seeds and 390 users, both drawn.
 """
 
 from collections.abc import Sequence
@@ -36,8 +35,6 @@ def main() -> None:
     figure("intervals.common_min", min(common.values()), "coverage", ">= .94 (rates of .2 and .5)")
     figure("intervals.few_min", min(few_users_worst.values()), "coverage", ">= .94 (2 to 39, and 199, users)")
     figure("intervals.coverage_min", min(worst.values()), "coverage", ">= .94")
-    for n, rate in ((390, 0.005), (120, 0.02), (390, 0.0005)):
-        figure(f"intervals.bootstrap_{n}_{rate}", bootstrap(rate, n, random), "coverage", "none: what we do not use")
     figure("intervals.few_bootstrap", few_bootstrap(random), "coverage", "none: what we do not use")
 
 
@@ -109,14 +106,3 @@ def both_drawn(many: int, spread: float, random: np.random.Generator) -> float:
         cell = over_seeds(seeds + users + random.normal(0, 0.2, (many, 390)))
         hits += (cell["low"] or 0) <= 0 <= (cell["high"] or 0)
     return hits / MORE
-
-
-def bootstrap(rate: float, n: int, random: np.random.Generator) -> float:
-    """How often the percentile bootstrap of the mean of even shares contains the truth."""
-    sizes, odds = SHARES["even"]
-    kinds, hits = np.array([0.0, *sizes]), 0
-    for _ in range(WORLDS):
-        counts = random.multinomial(n, [1 - rate, *(rate * odd for odd in odds)])
-        low, high = np.percentile(random.multinomial(n, counts / n, 1000) @ kinds / n, [2.5, 97.5])
-        hits += low <= rate * float(np.dot(sizes, odds)) <= high
-    return hits / WORLDS

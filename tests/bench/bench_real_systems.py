@@ -2,8 +2,7 @@
 
 Needs build/real-benchmark (make real-benchmark makes it and runs this). Models are trained here unless their folders
 exist: build/real-benchmark/seed-N and student-N. SAFEREC_SEEDS=0 by default, which trains none; "5 2" trains five
-seeds, and the student, which takes nearly as long as the others together, for two. SAFEREC_STEPS="40 10" limits the
-SFTs and GDPO to so many steps, and the page says so.
+seeds, and the student, which takes nearly as long as the others together, for two.
 """
 
 import os
@@ -30,7 +29,6 @@ from training.evaluation.guard import Guard
 SEEDS, *_STUDENTS = map(int, os.environ.get("SAFEREC_SEEDS", "0").split())
 STUDENTS = _STUDENTS[0] if _STUDENTS else SEEDS
 PAPER, STUDENT = ("unsafe SFT", "Safe-SFT", "Safe-GDPO"), ("student",)
-STEPS = os.environ.get("SAFEREC_STEPS", "").split()
 CANDIDATES, DRAWS = 100, 1000
 ASKED, SAFETY = ("accepted", "without", "candidates"), ("recall", "svr", "svr_upper", "unknown")
 WORDS = {
@@ -122,8 +120,8 @@ them as its answer:
 MODELS = """\
 The models are of the embedded kind, `tiny`: made from this release, without any knowledge of language or films, with a
 token for each of its {items} films, and answers held to them. {seeds} seed{s} of each ({students} of the student),
-{steps}; intervals are over seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to train, and
-its student {student_minutes:.0f} more."""
+recipe `tiny`; intervals are over seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to
+train, and its student {student_minutes:.0f} more."""
 
 
 def main() -> None:
@@ -156,13 +154,11 @@ def _models(world: World, folder: Path) -> tuple[dict[str, Sequence[Given]], str
         runs = [[job.result() for job in of_seeds] for of_seeds in jobs]
     minutes, student_minutes = (float(np.mean([seconds for _, seconds in of_seeds])) / 60 for of_seeds in runs)
     figure("real.training_minutes", minutes + student_minutes, "min", "none (processor time of a seed)")
-    steps = "{} steps of each SFT and {} of GDPO".format(*STEPS) if STEPS else "recipe `tiny`"
     text = MODELS.format(
         items=f"{len(world.release.items):,}",
         seeds=SEEDS,
         s="s" * (SEEDS > 1),
         students=STUDENTS,
-        steps=steps,
         minutes=minutes,
         student_minutes=student_minutes,
     )
@@ -220,16 +216,14 @@ def trained(
     from training.decoding.validation_scores import answers
     from training.run_folders import Run
 
-    sft, gdpo = ([f"max_steps={steps}", "saferec.checks=1"] for steps in STEPS) if STEPS else ([], [])
-    sft += [f"warmup_steps={int(STEPS[0]) // 5}"] if STEPS else []
     run = Run(release, output, seed)
     start = line.start(run, "tiny", settings.read("sft"))
     models = dict[str, Path]()
     train: dict[str, Callable[[], Path]] = {
-        "unsafe SFT": lambda: line.train_sft(run, "sft", start, settings.read("sft_raw", sft)),
-        "Safe-SFT": lambda: line.train_sft(run, "safe_sft", start, settings.read("sft", sft)),
-        "Safe-GDPO": lambda: line.train_gdpo(run, "safe_gdpo", str(models["Safe-SFT"]), settings.read("gdpo", gdpo)),
-        "student": lambda: line.train_sft(run, "student", start, settings.read("student", sft)),
+        "unsafe SFT": lambda: line.train_sft(run, "sft", start, settings.read("sft_raw")),
+        "Safe-SFT": lambda: line.train_sft(run, "safe_sft", start, settings.read("sft")),
+        "Safe-GDPO": lambda: line.train_gdpo(run, "safe_gdpo", str(models["Safe-SFT"]), settings.read("gdpo")),
+        "student": lambda: line.train_sft(run, "student", start, settings.read("student")),
     }
     for name in names:
         models[name] = train[name]()

@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Injected
-from tests.servers.llm_stub import running
-from tests.worlds import calm as world, metered as reading
+from tests.worlds import calm as world
 from tests.worlds.calm import SOAK, Step
 from tests.worlds.release_world import tree
 
@@ -63,31 +62,6 @@ def test_ctrl_c_at_any_moment_is_quiet_and_the_same_command_does_the_rest(
             assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
             hits += ended.code == 130
     injected("Ctrl-C in a command", hits)
-
-
-def test_ctrl_c_while_a_model_reads(tmp_path: Path, injected: Injected) -> None:
-    """Answers and their costs are kept; no request that was paid for is sent again."""
-    rng, hits, count = random.Random(9), 0, 150
-    with running() as stub:
-        stub.usual = meter = reading.Meter()
-        calm = reading.prepare(tmp_path / "calm", count)
-        reading.finish(calm, stub)
-        meter.billed.clear()
-        ws = reading.prepare(tmp_path / "ws", count)
-        for _ in range(2 * ROUNDS):
-            process, n_asked = reading.start(ws, stub), len(stub.asked)
-            while len(stub.asked) < n_asked + 2 and process.poll() is None:
-                time.sleep(0.01)
-            time.sleep(rng.uniform(0, 0.3))
-            process.send_signal(signal.SIGINT)
-            ended = world.end(process)
-            assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
-            hits += ended.code == 130
-        reading.finish(ws, stub)
-    tables, expected = reading.contents(ws), reading.contents(calm)
-    assert [name for name, frame in tables.items() if not frame.equals(expected[name])] == []
-    assert sum(n - 1 for n in meter.billed.values()) <= hits * reading.AT_ONCE  # requests in flight
-    injected("Ctrl-C while a model reads", hits)
 
 
 # ---- no room

@@ -8,15 +8,12 @@ import io
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
-import httpx
 import polars as pl
 import pytest
 
-from annotation.tools import argilla_client
 from exports.report import page as report
-from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError
+from saferec_builder.core.errors import ReleaseError, SourceError
 from saferec_builder.sources import doesthedogdie_api as fetch, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
@@ -82,16 +79,6 @@ def test_a_report_of_runs_is_refused(tmp_path) -> None:
     report.read_runs(written(tmp_path / "report.json", text))
     with pytest.raises(ReleaseError, match="the key 'k' comes twice"):
         report.read_runs(written(tmp_path / "report.json", text.replace('"k": 1', '"k": 2, "k": 1')))
-
-
-def test_the_answer_of_argilla() -> None:
-    pytest.importorskip("argilla")
-    reply = httpx.Response(200, text='{"items": [], "total": 0, "total": 1}')
-    http = httpx.Client(base_url="http://127.0.0.1:1", transport=httpx.MockTransport(lambda _: reply))
-    server = argilla_client.Server.__new__(argilla_client.Server)
-    vars(server).update(url="http://127.0.0.1:1", token="t", client=SimpleNamespace(api=None, http_client=http))
-    with pytest.raises(ReviewError, match="list the records of data set 7: the key 'total' comes twice"):
-        list(server.records(7))
 
 
 def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> None:

@@ -25,12 +25,16 @@ def shown(notebook: Any) -> list[list[str]]:
 def test_a_notebook_gives_what_it_shows(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbformat  # takes seconds to load
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
 
     stored = nbformat.read(path, as_version=4)
     nbformat.validate(stored)
     run = copy.deepcopy(stored)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # for its `!` lines
     client = NotebookClient(run, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
-    client.execute()
+    try:
+        client.execute()
+    except CellExecutionError as fault:  # a `!` line that fails is only seen in what it wrote
+        pytest.fail("\n".join([str(fault), *(log.read_text() for log in tmp_path.glob("*.log"))]))
     assert shown(run) == shown(stored)
     assert sum(map(len, shown(stored))) >= 8  # it has outputs to compare

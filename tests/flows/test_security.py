@@ -80,11 +80,15 @@ def test_a_reviewers_name_is_a_name_or_refused(workspace: store.Workspace, cli: 
             assert run.code == 1 and not names, (name, run)
 
 
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    ws = world.fill(store.Workspace.create(tmp_path_factory.mktemp("frozen") / "ws"), *world.requests())
+    return freeze(ws, "1.0.0").folder
+
+
 @pytest.fixture
-def release(workspace: store.Workspace) -> Path:
-    ws = world.fill(workspace, *world.requests())
-    freeze(ws, "1.0.0")
-    return ws.releases / "1.0.0"
+def release(frozen: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(frozen, tmp_path / "1.0.0")
 
 
 def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> Path:
@@ -114,8 +118,8 @@ def test_a_forged_release_cannot_say_where_else_to_write(release: Path, name: st
 def test_a_link_in_a_release_is_no_file_of_it(release: Path) -> None:
     """The target of the link must not be read, copied or sent as part of the release."""
     page = release / "README.md"
-    shutil.move(page, release.parent.parent / "elsewhere.md")
-    page.symlink_to(release.parent.parent / "elsewhere.md")
+    shutil.move(page, release.parent / "elsewhere.md")
+    page.symlink_to(release.parent / "elsewhere.md")
     with pytest.raises(ReleaseError, match="not a plain file"):
         proof.verify(release)
 
@@ -233,12 +237,19 @@ CALLED = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_loa
 CALLED |= {"os.system", "os.popen"}
 
 
+def dotted(called: ast.expr) -> str:
+    """The name of a function, or of one of a module; `ast.unparse` would take seconds."""
+    if isinstance(called, ast.Attribute):
+        return f"{dotted(called.value)}.{called.attr}"
+    return called.id if isinstance(called, ast.Name) else ""
+
+
 def test_no_file_runs_what_it_reads() -> None:
     for path in files():
         assert not {name.split(".")[0] for name in imports(path)} & NEVER, path
         for call in (node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)):
             place = f"{path}:{call.lineno}"
-            assert ast.unparse(call.func) not in CALLED, place
+            assert dotted(call.func) not in CALLED, place
             constants = {word.arg: word.value for word in call.keywords if isinstance(word.value, ast.Constant)}
             risky = {"trust_remote_code", "shell", "allow_pickle"} & constants.keys()
             assert not any(constants[name].value for name in risky), place

@@ -4,7 +4,8 @@ Argilla needs Elasticsearch or OpenSearch, which no package index offers. Argill
 this file registers one without an index: everything else (API, authorisation, validation, database, web pages) is the
 server's own. It cannot show Elasticsearch's delay before a new record can be found, nor its text analysis.
 
-Run it as: python argilla_main.py PORT, with the interpreter of that environment; it imports nothing of this project.
+Run it as: python argilla_main.py DESCRIPTOR (of a listening socket), with the interpreter of that environment; it
+imports nothing of this project.
 """
 
 import sys
@@ -111,4 +112,4 @@ SqlSearch.__abstractmethods__ = frozenset()
 base.SearchEngine.register("sql")(SqlSearch)
 
 if __name__ == "__main__":
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False)
+    uvicorn.run(app, fd=int(sys.argv[1]), access_log=False)

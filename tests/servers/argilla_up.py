@@ -31,6 +31,7 @@ def missing() -> str | None:
 
 
 def free_port() -> int:
+    """A port for a program that takes no open socket: somebody else may be faster."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         return int(trial.getsockname()[1])
@@ -40,23 +41,25 @@ class Argilla:
     """Starts both processes when it is created; `stop` ends them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port, redis = folder, free_port(), free_port()
-        self.url, self.key, self.password = f"http://127.0.0.1:{self.port}", secrets.token_hex(16), "owner-12345678"
+        self.folder, redis, listening = folder, folder / "redis.sock", socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self.key, self.password = secrets.token_hex(16), "owner-12345678"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.environment = os.environ | {
             "ARGILLA_HOME_PATH": str(folder),
             "ARGILLA_DATABASE_URL": f"sqlite+aiosqlite:///{folder}/argilla.db?check_same_thread=False",
             "ARGILLA_SEARCH_ENGINE": "sql",
-            "ARGILLA_REDIS_URL": f"redis://127.0.0.1:{redis}/0",
+            "ARGILLA_REDIS_URL": f"unix://{redis}",
             "ARGILLA_AUTH_SECRET_KEY": secrets.token_hex(16),
             "ARGILLA_ENABLE_TELEMETRY": "false",
             "HF_HUB_DISABLE_TELEMETRY": "1",
             "HF_HUB_OFFLINE": "1",
         }
-        self._start(["redis-server", "--port", str(redis), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        self._start(["redis-server", "--port", "0", "--unixsocket", str(redis), "--save", "", "--appendonly", "no"])
         self._run("database", "migrate")
         self._run("database", "users", "create_default", "--api-key", self.key, "--password", self.password)
-        self._start([str(home() / "bin" / "python"), str(MAIN), str(self.port)])
+        self._start([str(home() / "bin" / "python"), str(MAIN), str(listening.fileno())], listening.fileno())
+        listening.close()
         self._wait()
 
     def _run(self, *words: str) -> None:
@@ -64,11 +67,10 @@ class Argilla:
         run = subprocess.run(tool, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False)
         assert run.returncode == 0, run.stderr[-2000:]
 
-    def _start(self, words: list[str]) -> None:
+    def _start(self, words: list[str], *descriptors: int) -> None:
         with open(self.folder / "server.log", "ab") as log:
-            process = subprocess.Popen(
-                words, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
-            )
+            streams = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
+            process = subprocess.Popen(words, env=self.environment, cwd=self.folder, pass_fds=descriptors, **streams)
         self.processes.append(process)
 
     def _wait(self, seconds: float = 180.0) -> None:

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from annotation.tools import local_label_studio as managed
+from tests.conftest import NOT_RUN, in_memory
 from tests.servers import argilla_up
 from tests.servers.llm_stub import Stub, running
 from tests.worlds import chromium
 
-NOT_RUN = "part not run: "
 # in the environment that starts the server, which must not use them; CI and DEBUG would change settings
 PLANTED = {"OPENAI_API_KEY": "canary-openai", "HF_TOKEN": "canary-hub", "AWS_SECRET_ACCESS_KEY": "canary-cloud"}
 PLANTED |= {"SAFEREC_REVIEW_TOKEN": "canary-team", "PYTHONSTARTUP": "canary-start", "CI": "true", "DEBUG": "true"}
@@ -24,9 +24,8 @@ INSTALL = "install: .venv/bin/python -m tests.servers.install"
 
 
 def memory() -> Path:
-    """Makes a new folder, in memory if the machine has /dev/shm: on a disk, SQLite waits for every write."""
-    shm = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="saferec-", dir=shm if shm.is_dir() else None))
+    """Makes a new folder, in memory if the machine has one."""
+    return Path(tempfile.mkdtemp(prefix="saferec-", dir=in_memory(0)))
 
 
 @pytest.fixture(scope="module")

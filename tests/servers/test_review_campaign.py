@@ -52,6 +52,10 @@ class Broken:
     def run(self, verb: str) -> Ran:
         return self.cli(*self.words(verb))  # type: ignore[operator]
 
+    def wait_long(self) -> None:
+        """For a test in which nothing has to time out, however busy the machine is."""
+        adapter.Server.__init__.__defaults__ = (120.0,)  # `broken` restores it
+
     def killed(self, verb: str, *more: str) -> None:
         """Runs the command in a process of its own; the proxy kills it at the request that the plan names."""
         code = "from saferec_builder.cli.app import main; main()"
@@ -150,6 +154,7 @@ def all_is_there_once(broken: Broken) -> None:
 @pytest.mark.parametrize("fault", [["deny"], ["fail"] * sync.ATTEMPTS, ["refuse"] * sync.ATTEMPTS], ids=lambda f: f[0])
 def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
     """ann has a project and four tasks, bo a project and one; then the server refuses everything."""
+    broken.wait_long()
     broken.proxy.faults.extend(["pass"] * 7 + fault)
     result = broken.run("push")
     assert (result.code, result.err.count("\n")) == (1, 1), result.err
@@ -169,6 +174,7 @@ def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
 def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
     """Killed as the import for ann is answered: the server holds four tasks, the workspace knows of none. Nobody pushes
     again before ann answers all that she sees; the next push names other reviewers."""
+    broken.wait_long()
     broken.proxy.faults.extend(["pass", "kill"])  # the project is made, then the import
     broken.killed("push")
     assert broken.proxy.met["kill"] == 1
@@ -188,18 +194,6 @@ def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
     assert Counter(assignments["subject"]) == dict.fromkeys(review_world.TEXTS, 2)
     for name in (*PEOPLE, "cy"):
         assert standing(broken, name) == dict.fromkeys(assigned(broken, name), 1)
-
-
-def test_what_a_killed_push_has_sent_is_adopted_by_the_next(broken, cli):
-    broken.proxy.faults.extend(["pass", "kill"])
-    broken.killed("push")
-    copies = standing(broken, "ann")
-    assert len(copies) == 4 and not assigned(broken, "ann")
-    server = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
-    result = cli("review", "push", "--reviewer", "bo", "--all", *server, *broken.rest)
-    assert result.json["added"] == 4 and set(copies) == assigned(broken, "ann")
-    assert broken.run("push").json["added"] == 0
-    all_is_there_once(broken)
 
 
 def until_it_works(broken: Broken, verb: str) -> None:

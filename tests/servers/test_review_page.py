@@ -62,7 +62,7 @@ def answer(tab: Any, keys: dict[str, list[str]]) -> None:
 
 
 def until(tab: Any, true: Any) -> None:
-    for _ in range(100):
+    for _ in range(600):
         if true():
             return
         tab.wait_for_timeout(100)

@@ -35,9 +35,14 @@ class Kind:
 
     path: str
     words: str
-    form: str  # jsonl, json, csv, tsv, toml, yaml, parquet or text
     good: bytes = b""  # empty: the workspace has the file already
     counted: bool = False  # the command reports how many rows came in
+
+    @property
+    def form(self) -> str:
+        """A key of damages.FOR."""
+        suffix = Path(self.path).suffix[1:]
+        return {"ndjson": "jsonl", "md": "yaml", "": "text"}.get(suffix, suffix)
 
 
 def lines(rows: list[object]) -> bytes:
@@ -75,124 +80,94 @@ SIZES = (  # of a model, as its config.json has them
 )
 
 KINDS = {
-    "messages": Kind("t.jsonl", "mine messages {}", "jsonl", lines(CHATS), True),
-    "opendialkg": Kind("t.jsonl", "mine opendialkg {}", "jsonl", lines(CHATS), True),
-    "redial": Kind(
-        "t.jsonl", "mine redial {}", "jsonl", lines([REDIAL | {"conversationId": n} for n in NUMBERED]), True
-    ),
-    "saferec": Kind("t.jsonl", "mine saferec {}", "jsonl", lines(ASKED), True),
-    "saferec table": Kind("t.parquet", "mine saferec {}", "parquet", parquet(OFFICIAL_TEXTS), True),
-    "hf lines": Kind("t.jsonl", "mine hf {}", "jsonl", lines(TALKS), True),
-    "hf table": Kind("t.parquet", "mine hf {}", "parquet", parquet(TALKS), True),
+    "messages": Kind("t.jsonl", "mine messages {}", lines(CHATS), True),
+    "opendialkg": Kind("t.jsonl", "mine opendialkg {}", lines(CHATS), True),
+    "redial": Kind("t.jsonl", "mine redial {}", lines([REDIAL | {"conversationId": n} for n in NUMBERED]), True),
+    "saferec": Kind("t.jsonl", "mine saferec {}", lines(ASKED), True),
+    "saferec table": Kind("t.parquet", "mine saferec {}", parquet(OFFICIAL_TEXTS), True),
+    "hf lines": Kind("t.jsonl", "mine hf {}", lines(TALKS), True),
+    "hf table": Kind("t.parquet", "mine hf {}", parquet(TALKS), True),
     "hf card": Kind(
         "d/README.md",
         "mine hf d",
-        "yaml",
         b"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: a.jsonl\n---\n# A\n",
     ),
-    "inspired": Kind("t.tsv", "mine inspired {}", "tsv", table(SAID, "d$n\t0\tSEEKER\t0\tA film, $n?\t"), True),
-    "ccpe": Kind("t.csv", "mine ccpe {}", "csv", table(UTTERED, "d$n,0,USER,A film; $n?"), True),
-    "reddit": Kind("RS.ndjson", "mine reddit {} --workers 1", "jsonl", POSTS),
-    "reddit zst": Kind("RS.zst", "mine reddit {} --workers 1", "zst", zstandard.compress(POSTS)),
-    "items": Kind("t.csv", "catalog add csv {}", "csv", table("domain,title,year", "film,Film no $n,2003"), True),
-    "warnings": Kind(
-        "t.csv", "catalog add warnings {}", "csv", table(VOTES, "Film no $n,2003,,film,blood,3,1,,"), True
-    ),
-    "guide": Kind(
-        "t.csv", "catalog add parent-guide {}", "csv", table("title,year,violence", "Film no $n,2003,Severe"), True
-    ),
+    "inspired": Kind("t.tsv", "mine inspired {}", table(SAID, "d$n\t0\tSEEKER\t0\tA film, $n?\t"), True),
+    "ccpe": Kind("t.csv", "mine ccpe {}", table(UTTERED, "d$n,0,USER,A film; $n?"), True),
+    "reddit": Kind("RS.ndjson", "mine reddit {} --workers 1", POSTS),
+    "reddit zst": Kind("RS.zst", "mine reddit {} --workers 1", zstandard.compress(POSTS)),
+    "items": Kind("t.csv", "catalog add csv {}", table("domain,title,year", "film,Film no $n,2003"), True),
+    "warnings": Kind("t.csv", "catalog add warnings {}", table(VOTES, "Film no $n,2003,,film,blood,3,1,,"), True),
+    "guide": Kind("t.csv", "catalog add parent-guide {}", table("title,year,violence", "Film no $n,2003,Severe"), True),
     "guide json": Kind(
         "t.json",
         "catalog add parent-guide {}",
-        "json",
         json.dumps([{"title": f"It {n}", "year": "1990", "violence": "Severe"} for n in NUMBERED]).encode(),
         True,
     ),
     "reasons": Kind(
         "t.csv",
         "catalog add rating-reasons {}",
-        "csv",
         table("title,year,rating,reason", "Film no $n,2003,R,for strong bloody violence"),
         True,
     ),
-    "keywords": Kind(
-        "t.csv", "catalog add keywords {}", "csv", table("title,year,keywords", "Film no $n,2003,gore"), True
-    ),
+    "keywords": Kind("t.csv", "catalog add keywords {}", table("title,year,keywords", "Film no $n,2003,gore"), True),
     "esrb": Kind(
-        "t.csv",
-        "catalog add esrb {}",
-        "csv",
-        table("certificate,game,esrb_rating,platform_name", "$n,Chess no $n,E,PC"),
+        "t.csv", "catalog add esrb {}", table("certificate,game,esrb_rating,platform_name", "$n,Chess no $n,E,PC")
     ),
     "movielens": Kind(
-        "ml/movies.csv",
-        "catalog add movielens ml",
-        "csv",
-        table("movieId,title,genres", "$n,It $n (1990),Horror"),
-        True,
+        "ml/movies.csv", "catalog add movielens ml", table("movieId,title,genres", "$n,It $n (1990),Horror"), True
     ),
-    "links": Kind("ml/links.csv", "catalog add movielens ml", "csv", table("movieId,imdbId,tmdbId", "$n,10$n,20$n")),
+    "links": Kind("ml/links.csv", "catalog add movielens ml", table("movieId,imdbId,tmdbId", "$n,10$n,20$n")),
     "imdb": Kind(
-        "t.tsv",
-        "catalog add imdb {}",
-        "tsv",
-        table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror"),
-        True,
+        "t.tsv", "catalog add imdb {}", table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror"), True
     ),
     "imdb gz": Kind(
         "t.tsv.gz",
         "catalog add imdb {}",
-        "gz",
         gzip.compress(table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror")),
         True,
     ),
-    "redial films": Kind("id2info.json", "catalog add redial {}", "json", json.dumps(FILMS).encode(), True),
-    "ddd": Kind("t.json", "catalog add ddd {}", "json", json.dumps(VIEWED).encode()),
+    "redial films": Kind("id2info.json", "catalog add redial {}", json.dumps(FILMS).encode(), True),
+    "ddd": Kind("t.json", "catalog add ddd {}", json.dumps(VIEWED).encode()),
     "demo items": Kind(
         "t.jsonl",
         "catalog add demo {}",
-        "jsonl",
         lines([{"title": f"It {n}", "year": 1990, "domain": "film"} for n in NUMBERED]),
         True,
     ),
-    "lists": Kind("t.jsonl", "screen {}", "jsonl", lines(SHOWN), True),
-    "settings": Kind("ws/saferec.toml", "status", "toml"),
-    "traits": Kind("ws/traits.toml", "status", "toml"),
+    "lists": Kind("t.jsonl", "screen {}", lines(SHOWN), True),
+    "settings": Kind("ws/saferec.toml", "status"),
+    "traits": Kind("ws/traits.toml", "status"),
     "removals": Kind(
-        "ws/removals.csv", "mine messages talk.jsonl", "csv", table("source,source_id,author", "messages,gone$n,")
+        "ws/removals.csv", "mine messages talk.jsonl", table("source,source_id,author", "messages,gone$n,")
     ),
-    "sheet": Kind("ws/review/ann.csv", "review pull --tool files {}", "csv"),
-    "manifest": Kind(f"{RELEASE}/manifest.json", f"verify {RELEASE}", "json"),
-    "sums": Kind(f"{RELEASE}/SHA256SUMS", f"verify {RELEASE}", "text"),
-    "shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"verify {RELEASE}", "parquet"),
-    "withdrawn": Kind("ws/releases/withdrawn.json", "publish 1.0.0 --to out", "json", b'{"0.9.0": "wrong"}'),
+    "sheet": Kind("ws/review/ann.csv", "review pull --tool files {}"),
+    "manifest": Kind(f"{RELEASE}/manifest.json", f"verify {RELEASE}"),
+    "sums": Kind(f"{RELEASE}/SHA256SUMS", f"verify {RELEASE}"),
+    "shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"verify {RELEASE}"),
+    "withdrawn": Kind("ws/releases/withdrawn.json", "publish 1.0.0 --to out", b'{"0.9.0": "wrong"}'),
     "opt-outs": Kind(
-        "ws/.opt-outs.json", "review push --tool files --reviewer ann --reviewer bo", "json", b'{"ann": ["gore"]}'
+        "ws/.opt-outs.json", "review push --tool files --reviewer ann --reviewer bo", b'{"ann": ["gore"]}'
     ),
-    "compared manifest": Kind(f"{RELEASE}/manifest.json", f"diff {RELEASE} ws/releases/1.1.0", "json"),
-    "compared shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"diff {RELEASE} ws/releases/1.1.0", "parquet"),
+    "compared manifest": Kind(f"{RELEASE}/manifest.json", f"diff {RELEASE} ws/releases/1.1.0"),
+    "compared shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"diff {RELEASE} ws/releases/1.1.0"),
     "answers": Kind(
         "t.jsonl",
         f"diff {RELEASE} ws/releases/1.1.0 --predictions {{}}",
-        "jsonl",
         lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED]),
     ),
-    "key file": Kind("ws/releases/1.0.0.key.parquet", f"rebuild {RELEASE} --to out --key {{}}", "parquet"),
+    "key file": Kind("ws/releases/1.0.0.key.parquet", f"rebuild {RELEASE} --to out --key {{}}"),
     "rebuilt manifest": Kind(
-        f"{RELEASE}/manifest.json", f"rebuild {RELEASE} --to out --key ws/releases/1.0.0.key.parquet", "json"
+        f"{RELEASE}/manifest.json", f"rebuild {RELEASE} --to out --key ws/releases/1.0.0.key.parquet"
     ),
-    "recipe": Kind(
-        "t.yaml", "train memory --config {}", "yaml", SIZES + b"learning_rate: 1.0e-4\nsaferec: {lora: 16}\n"
-    ),
+    "recipe": Kind("t.yaml", "train memory --config {}", SIZES + b"learning_rate: 1.0e-4\nsaferec: {lora: 16}\n"),
     "trained on": Kind(
-        f"{RELEASE}/manifest.json",
-        f"train evaluate --release {RELEASE} --predictions answers.jsonl --output out",
-        "json",
+        f"{RELEASE}/manifest.json", f"train evaluate --release {RELEASE} --predictions answers.jsonl --output out"
     ),
     "predictions": Kind(
         "t.jsonl",
         f"train evaluate --release {RELEASE} --predictions {{}} --output out",
-        "jsonl",
         lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED]),
     ),
 }
