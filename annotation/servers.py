@@ -46,10 +46,10 @@ def send(
         for project, expected in projects:
             ledger = ledgers[project.place] = _ledger(state.ws, server.tool, project.place)
             sync.settled(server, project.id, ledger, done)
-            holdings.append((project, ledger, sent_pages.as_sent(state.ws, expected, {*ledger.there, *elsewhere}, key)))
+            holdings.append((project, ledger, sent_pages.renewed(state.ws, expected, key)))
         answered = _already_answered(state, server, holdings, elsewhere)
         for project, ledger, expected in holdings:
-            tasks = {s.key: server.task_of(s, guideline(), state.taxonomy) for s in expected if s.key not in answered}
+            tasks = {s.key: server.task_of(s, state.taxonomy) for s in expected if s.key not in answered}
             pages = {key: server.page_of(task) for key, task in tasks.items() if key not in ledger.there}
             sent_pages.keep(state.ws, [sheet for sheet in expected if sheet.key in pages], pages, state.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
@@ -88,12 +88,9 @@ def _projects(
         by_place.setdefault(server.place(mark, sheet.task.role, len(sheet.units)), []).append(sheet)
     projects = []
     for place, expected in by_place.items():
-        matching = [p for p in usable if p.place.startswith(place)]
-        sent_pages.note(
-            state.ws, place, server.project_page(place, state.taxonomy), map(server.project_page_there, matching)
-        )
+        sent_pages.note(state.ws, place, server.project_page(place, state.taxonomy))
         project = server.project(place, name, account, state.taxonomy, closed)
-        sent_pages.note(state.ws, place, server.project_page_there(project), ())  # other versions store it otherwise
+        sent_pages.note(state.ws, place, server.project_page_there(project))  # other versions store it otherwise
         projects.append((project, expected))
     answered = set[str]()
     for old in existing:

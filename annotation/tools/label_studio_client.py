@@ -111,7 +111,7 @@ class Server:
     def project_page_there(self, project: sync.Project) -> str:
         return _page_digest(*project.setup)
 
-    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
+    def task_of(self, sheet: Sheet, taxonomy: Taxonomy) -> sync.Payload:
         return task_of(sheet, taxonomy)
 
     def page_of(self, task: sync.Payload) -> str:

@@ -31,11 +31,6 @@ def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str
     return f"task-{digest(kind, subject, text, reviewer, role)}"
 
 
-def asked_id(task: str, asked: list[str]) -> str:
-    """The key of a task on a server as the previous version made it: anybody who knows the text can compute it."""
-    return f"{task}-{digest(*sorted(asked))}"
-
-
 def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
     """The key of a task for a tool. It depends on what is asked (the taxonomy, and the traits that have a card): if
     other traits are asked later, people get a new task, since the old one never showed these. Nobody without the
