@@ -12,8 +12,6 @@ from annotation import connections, outbox, rejections, review_history, servers
 from annotation.review_destinations import Files, Place, ReviewPage
 from annotation.review_state import ReviewState, gather, open_units
 from annotation.tools import file_answers
-from annotation.tools.guidelines import guideline
-from annotation.tools.quotes import locate
 from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, shown
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
@@ -113,9 +111,8 @@ def of_files(state: ReviewState, paths: list[Path], named: Collection[Path] = ()
     rows = workspace.read(state.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     # keys of files only: on a server everybody sees the keys of all tasks
     keyed = {task: (traits, guide, digest) for task, traits, guide, digest in rows if task.endswith(SHEET)}
-    assignments, texts, taxonomy = state.assignments, state.texts, state.taxonomy
     pulled = file_answers.pull(
-        *(paths, assignments, texts, taxonomy, guideline(), locate),
+        *(paths, state.assignments, state.texts, state.taxonomy),
         before=answered,
         keyed=keyed,
         old=unkeyed(state),

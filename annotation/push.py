@@ -244,21 +244,18 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         for path, stamp in stamps.items():
             if _stamp(path) != stamp:  # somebody saved it after check_pulled
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
-        key = partial(sheet_id, state.ws.secret)
-        records = files.records(units, guideline(), state.taxonomy, paths, key)
-        rows = tables.KEYED.frame([*_unkeyed(state), *records])
-        workspace.append(state.ws, tables.KEYED, rows)  # before anybody gets the file
-        count = files.push(units, state.texts, state.taxonomy, guideline(), paths, key)
+        due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(sheet_id, state.ws.secret, guideline())
+        open_sheets = sheets.sheets(due, state.texts, state.taxonomy, {}, key)
+        # tasks assigned before files had keys are recorded too: their files may still come back
+        rows = [(task, [], [], "", "") for task in sorted(pull.unkeyed(state))]
+        rows += [sheets.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets]
+        workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
+        count = files.push(open_sheets, state.taxonomy, guideline(), paths)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_text(page_for("In a file"), encoding="utf-8")
         return {"rows": count, "folder": str(folder)}
 
     return send
-
-
-def _unkeyed(state: ReviewState) -> list[files.Record]:
-    """Rows of KEYED for tasks that were assigned before files had keys: their files may still come back."""
-    return [(task, [], [], "", "") for task in sorted(pull.unkeyed(state))]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

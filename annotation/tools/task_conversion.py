@@ -1,4 +1,4 @@
-"""Converts tasks to sheets for a review server, and responses to answers; shared by the server tools.
+"""Converts tasks to sheets for all review tools, and responses on servers to answers.
 
 push   open units (routing.units) -> sheets, one per task
 pull   a person's response to a sheet -> one answer per trait and `*`, and the rejected parts
@@ -55,6 +55,7 @@ class Sheet:
     turns: Turns
     units: list[dict[str, Any]]
     rejected: tuple[str, ...] = ()  # lines about what was wrong with the last answer
+    rest: Mapping[str, Any] | None = None  # the unit of all other traits; an adjudicator has none
     hard: bool = False  # the text has something severe besides the asked traits
 
     @property
@@ -172,7 +173,7 @@ def sheets(
     result = []
     for task, rows in rows_by_task(units):
         head, raw = heads[task.kind, task.subject]
-        cards = [row for row in rows if row["trait"] != "*"]
+        cards, rest = [row for row in rows if row["trait"] != "*"], [row for row in rows if row["trait"] == "*"]
         facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         rejected = rows[0].get("rejected") or []
         turns = [Turn(role=t["role"], text=t["text"]) for t in raw] or [Turn(role="plot", text="(no plot)")]
@@ -182,7 +183,7 @@ def sheets(
         if hard and not any(taxonomy[unit["trait"]].severe for unit in cards):
             parts.append(warning([], hard))  # an open task without it is replaced
         values = (key(task.id, parts + rejected), task, rows[0]["why"], head or "", ask, turns, cards)
-        result.append(Sheet(*values, rejected=(*rejected,), hard=hard))
+        result.append(Sheet(*values, rejected=(*rejected,), rest=next(iter(rest), None), hard=hard))
     return result
 
 

@@ -41,9 +41,9 @@ def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
 SHEET = "-csv"  # the end of a task's key in a file
 
 
-def sheet_id(secret: bytes, task: str, asked: Iterable[str]) -> str:
-    """The key of a task in a file; `asked` holds the guideline, the taxonomy and the traits of its rows."""
-    return keyed_id(secret, "files", task, asked) + SHEET
+def sheet_id(secret: bytes, guideline: str, task: str, asked: Iterable[str]) -> str:
+    """The key of a task in a file; `asked` holds the taxonomy and the traits of its rows."""
+    return keyed_id(secret, "files", task, [guideline, *asked]) + SHEET
 
 
 def mark(trait: str, span: Mapping[str, object]) -> str:
