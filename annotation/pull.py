@@ -64,7 +64,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     rejections.keep(ws, pulled)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
-    waiting = _waiting(gather(ws) if added and pulled.empty else state, pulled)
+    waiting = _waiting(state, pulled)
     figures: dict[str, JsonValue] = {"not_answered_yet": waiting} if isinstance(from_, Files) else {}
     figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
@@ -86,11 +86,16 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
 
 
 def _waiting(state: ReviewState, pulled: Pulled) -> int:
-    """The number of rows of files without an answer whose task is unknown or still open: not answered elsewhere or by
-    this pull, and not taken back."""
-    task_columns = ("kind", "subject", "reviewer", "role")
-    open_tasks = set(open_units(state, frozenset()).select(task_columns).iter_rows()) if pulled.empty else set()
-    return sum(task is None or attrgetter(*task_columns)(task) in open_tasks for task in pulled.empty)
+    """The number of rows of files without an answer whose task is unknown or still open: not answered elsewhere, nor
+    to its end by this pull, and not taken back."""
+    if not pulled.empty:
+        return 0
+    units = open_units(state, frozenset()).filter((pl.col("trait") == "*") | (pl.col("role") == "adjudicator"))
+    unanswered = {*units.select("kind", "subject", "trait", "reviewer", "role").iter_rows()} - pulled.answers.keys()
+    open_tasks = {(kind, subject, *who) for kind, subject, _, *who in unanswered}
+    return sum(
+        task is None or attrgetter("kind", "subject", "reviewer", "role")(task) in open_tasks for task in pulled.empty
+    )
 
 
 def _drop_set_aside(state: ReviewState, pulled: Pulled) -> None:
