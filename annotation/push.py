@@ -209,8 +209,7 @@ def _with_gold(state: ReviewState) -> ReviewState:
     if name := state.ws.config.review.gold:
         path = state.ws.root / name
         conversations = set(state.texts.filter(kind="sensitivity")["subject"])
-        rows = quality_checks.gold_rows(quality_checks.read_gold(path, conversations, state.taxonomy))
-        quality_checks.check_gold(path, rows, state.gold)
+        rows = quality_checks.read_gold(path, conversations, state.taxonomy, state.gold)
         workspace.append(state.ws, tables.GOLD, rows)
     return replace(state, gold=workspace.read(state.ws, tables.GOLD))
 

@@ -30,8 +30,7 @@ def send(
 
     Returns reviewer -> counts (the fields of sync.Pushed). Tasks are deleted for all reviewers, named or not.
     """
-    connections.account_names(state, server, names)
-    accounts = connections.accounts_of(state.ws, server, names)
+    accounts = connections.accounts_of(state, server, names)
     key = partial(keyed_id, state.ws.secret, server.tool)
     open_sheets = sheets.sheets(units, state.texts, state.taxonomy, sources(state), key)
     sent: dict[str, dict[str, int]] = {}
@@ -164,12 +163,11 @@ def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
         workspace.append(ws, tables.SENT, tables.SENT.frame((tool, place, *row) for row in rows))
 
     rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
-    return sync.Ledger.of(rows.iter_rows(), note, partial(_known_keys, ws))
 
+    def made() -> set[str]:  # each key is recorded before it is sent
+        return {task for table in (tables.KEYED, tables.SENT) for task in workspace.read(ws, table)["task"]}
 
-def _known_keys(ws: Workspace) -> set[str]:
-    """The keys of all tasks that this workspace ever sent: each is recorded before it is sent."""
-    return {task for table in (tables.KEYED, tables.SENT) for task in workspace.read(ws, table)["task"]}
+    return sync.Ledger.of(rows.iter_rows(), note, made)
 
 
 def sources(state: ReviewState) -> dict[str, list[str]]:
