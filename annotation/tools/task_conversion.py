@@ -55,7 +55,7 @@ class Sheet:
     turns: Turns
     units: list[dict[str, Any]]
     rejected: tuple[str, ...] = ()  # lines about what was wrong with the last answer
-    rest: Mapping[str, Any] | None = None  # the unit of all other traits; an adjudicator has none
+    rest: dict[str, Any] | None = None  # the unit of all other traits; an adjudicator has none
     hard: bool = False  # the text has something severe besides the asked traits
 
     @property
@@ -254,8 +254,9 @@ def ticked(response: Response) -> Response:
     if response.verdicts is None:
         return response
     traits = {numbered(n): trait for n, trait in enumerate(response.asked, 1)}
-    parts = (response.spans, response.lost, response.forms)
-    marks, lost, forms = ({traits.get(t, t): value for t, value in part.items()} for part in parts)
+    marks = {traits.get(t, t): spans for t, spans in response.spans.items()}
+    lost = {traits.get(t, t): words for t, words in response.lost.items()}
+    forms = {traits.get(t, t): form for t, form in response.forms.items()}
     answers = {t: response.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(response.asked)}
     cards = {
         t: verdict if slug in ("", t) and verdict in VERDICTS else None for t, (slug, _, verdict) in answers.items()
