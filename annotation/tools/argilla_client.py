@@ -15,7 +15,7 @@ from annotation.tools import server_errors as failures, sync
 from annotation.tools.argilla import ADJUDICATOR, LAYOUT, SIZES, place, questions, record_of, responses_of
 from annotation.tools.guidelines import page_for
 from annotation.tools.reply_models import PAGE
-from annotation.tools.task_conversion import READ, Ours, Response, Sheet, page_digest
+from annotation.tools.task_conversion import READ, Ours, Response, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json, whole_object
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import whole_files
@@ -45,6 +45,7 @@ class Server:
 
     tool = "argilla"
     chunk = 100
+    task_of = staticmethod(record_of)
 
     def __init__(self, url: str, token: str, timeout: float = 120.0, accounts: Path | None = None) -> None:
         """`accounts`: the file with the passwords of the accounts made here, which the owner passes on."""
@@ -182,9 +183,6 @@ class Server:
                 api.questions.create(question)
             api.datasets.publish(dataset.id)
         return sync.Project(str(dataset.id), name, workspace_name, (str(workspace.id), page))
-
-    def task_of(self, sheet: Sheet, taxonomy: Taxonomy) -> sync.Payload:
-        return record_of(sheet, taxonomy)
 
     def page_of(self, task: sync.Payload) -> str:
         return page_digest(task["fields"])
