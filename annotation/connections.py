@@ -87,9 +87,9 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
 
 def accounts_of(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: created on the workspace's own, looked up in saferec.toml for a team's."""
-    known, facts = account_names(state, server, names), managed.state(server_folder(state.ws))
+    account_of, facts = account_names(state, server, names), managed.state(server_folder(state.ws))
     if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
-        return {name: known.get(name, name) for name in names}
+        return {name: account_of.get(name, name) for name in names}
     emails = {name: managed.account(server_folder(state.ws), facts, server.invite, name)["email"] for name in names}
     server.invite()  # ends the invitation link that a killed push left open
     return emails

@@ -236,7 +236,7 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(sheet_id, state.ws.secret, guideline())
         open_sheets = sheets.sheets(due, state.texts, state.taxonomy, {}, key)
         # tasks assigned before files had keys are recorded too: their files may still come back
-        old = [(task, [], [], "", "") for task in sorted(pull.unkeyed(state))]
+        old = [(task, list[str](), list[str](), "", "") for task in sorted(pull.unkeyed(state))]
         rows = [*old, *(sheets.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets)]
         workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
         count = files.push(open_sheets, state.taxonomy, guideline(), paths)
