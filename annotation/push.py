@@ -191,7 +191,7 @@ def _units(state: ReviewState, minutes: float) -> int:
         .to_series()
     )
     seconds = speeds.median() if len(speeds) else 60.0
-    return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
+    return max(1, int(min(60 * minutes / max(float(seconds), 1.0), 1e12))) if minutes else 0  # type: ignore[arg-type]
 
 
 def _with_gold(state: ReviewState) -> ReviewState:
