@@ -114,7 +114,7 @@ LONGEST = (
 )
 # files that share what is set up once per process: the real servers, and the workspaces before each command
 TOGETHER = {
-    "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
+    "servers": ("tests/servers/",),
     "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
 }
 
