@@ -106,10 +106,9 @@ class Wrong(_Strict):
 
 
 class OnGold(_Strict):
-    """How often labels miss or invent what gold holds. Releases before this field count conversation and trait as a
-    unit: their bounds are too low where errors cluster in one conversation."""
+    """How often labels miss or invent what gold holds."""
 
-    unit: Literal["conversation", "conversation and trait"] = "conversation and trait"
+    unit: Literal["conversation"] = "conversation"
     units_present: int  # conversations with a labelled trait that is in their gold
     missed: int  # those of them whose labels miss a trait of their gold
     missed_at_most: float | None
@@ -290,19 +289,9 @@ def _bounds(stated: Certificate) -> LabelBounds:
 
 def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
     population = stated.population
-    of_all = _audit(stated.missed_of_all, population.zone)
-    apart = bounds.half_delta_share(of_all)
-    measured = controls.certifies(apart, blind)
-    return LabelBounds(
-        traits={
-            slug: replace(bounds.bound(_audit(missed, population.zone)), measured=measured)
-            for slug, missed in stated.missed.items()
-        },
-        pooled=replace(bounds.bound(of_all), measured=measured, of_any=True),
-        together=[],
-        gold={},
-        blind=blind,
-        apart=apart,
+    audits = {slug: _audit(missed, population.zone) for slug, missed in stated.missed.items()}
+    return replace(
+        recall_bounds.from_audits(audits, _audit(stated.missed_of_all, population.zone), blind),
         claimed=population.claimed,
         undrawn=population.unplaced,
         zone=population.zone,

@@ -1,8 +1,8 @@
 """Connects a workspace to its review server, finds its reviewers' accounts, and starts a Label Studio of its own.
 
 connect        a client of the server where people review
+account_names  reviewer -> account, as far as saferec.toml or the workspace's own server has one
 accounts_of    reviewer -> account there; creates accounts on the workspace's own server
-known          reviewer -> account, as far as saferec.toml or the workspace's own server has one
 start, stop    the workspace's own Label Studio
 """
 
@@ -40,7 +40,7 @@ class Client(sync.Remote, Protocol):
     ) -> sync.Project: ...
     def project_page(self, mark: str, taxonomy: Taxonomy) -> str: ...
     def project_page_there(self, project: sync.Project) -> str: ...
-    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
+    def task_of(self, sheet: Sheet, taxonomy: Taxonomy) -> sync.Payload: ...
     def page_of(self, task: sync.Payload) -> str: ...
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
     def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched: ...
@@ -85,17 +85,13 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
     return label_studio_server.Server(facts["url"], facts["token"])
 
 
-def accounts_of(ws: Workspace, server: Client, names: list[str]) -> dict[str, str]:
+def accounts_of(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: created on the workspace's own, looked up in saferec.toml for a team's."""
-    facts = managed.state(server_folder(ws))
+    account_of, facts = account_names(state, server, names), managed.state(server_folder(state.ws))
     if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
-        return {name: ws.config.review.accounts.get(name, name) for name in names}
-    emails = {}
-    for name in names:
-        if name not in facts["accounts"]:
-            managed.account(server_folder(ws), facts, server.invite, name)
-        emails[name] = facts["accounts"][name]["email"]
-    server.invite()  # ends the invitation link that a killed push or another version left open
+        return {name: account_of.get(name, name) for name in names}
+    emails = {name: managed.account(server_folder(state.ws), facts, server.invite, name)["email"] for name in names}
+    server.invite()  # ends the invitation link that a killed push left open
     return emails
 
 

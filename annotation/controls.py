@@ -71,11 +71,9 @@ def plant(
     return ASSIGNMENTS.frame(row for _, row in rows)
 
 
-def split_votes(votes: pl.DataFrame, assignments: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(votes that make labels, votes on controls)."""
-    controls = assignments.filter(why=CONTROL).select(*TASK, "reviewer")
-    keys = [*TASK, "reviewer"]
-    return votes.join(controls, on=keys, how="anti", maintain_order="left"), votes.join(controls, on=keys, how="semi")
+def label_votes(votes: pl.DataFrame, assignments: pl.DataFrame) -> pl.DataFrame:
+    """The votes that make labels: without those on controls."""
+    return votes.join(assignments.filter(why=CONTROL), on=[*TASK, "reviewer"], how="anti", maintain_order="left")
 
 
 # ---- how the controls were read

@@ -105,25 +105,18 @@ def results(
     ):
         for row in rows.iter_rows(named=True):
             counts.setdefault(row.pop("reviewer"), {}).update(row)
-    return {name: facts | {"flagged": _flags(facts)} for name, facts in counts.items()}
+    names = {"accepted": "accepted", "decoys": "decoys", "missed": "blind_controls_missed", "there": "blind_controls"}
+    return {
+        reviewer: facts | {"flagged": attention.flags(**{name: facts.get(row, 0) for name, row in names.items()})}
+        for reviewer, facts in counts.items()
+    }
 
 
-def _flags(facts: dict[str, int]) -> list[str]:
-    accepted, decoys, missed, controls = (
-        facts.get(name, 0) for name in ("accepted", "decoys", "blind_controls_missed", "blind_controls")
-    )
-    return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=controls)
+def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy, known: pl.DataFrame) -> pl.DataFrame:
+    """GOLD rows, from a JSONL file with {"conversation": id, "traits": [slugs]} per line.
 
-
-def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
-    return GOLD.frame(("sensitivity", subject, sorted(traits)) for subject, traits in truth.items())
-
-
-def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[str, list[str]]:
-    """conversation -> traits, from a JSONL file with {"conversation": id, "traits": [slugs]} per line.
-
-    Lines about items are for evaluation and skipped. Raises UsageError for a malformed line, or one about a
-    conversation that is not among `conversations`.
+    Lines about items are for evaluation and skipped. Raises UsageError for a malformed line, for one about a
+    conversation that is not among `conversations`, or that was gold for other traits before (`known`: GOLD so far).
     """
     traits: dict[str, list[str]] = {}
     try:
@@ -147,13 +140,10 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[s
             raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
         if sorted(traits.setdefault(subject, slugs)) != sorted(slugs):
             raise UsageError(f"{path}:{number}: {subject} has two lines: expected one, with all of its traits")
-    return traits
-
-
-def check_gold(path: Path, rows: pl.DataFrame, known: pl.DataFrame) -> None:
-    """Raises UsageError if a conversation was gold for other traits before."""
+    rows = GOLD.frame(("sensitivity", subject, sorted(slugs)) for subject, slugs in traits.items())
     repeated = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
     for subject, new, old in repeated.iter_rows():
         if sorted(new) != sorted(old):
             previous = ", ".join(old) or "nothing"
             raise UsageError(f"{path}: {subject} was gold for {previous} before, and stays so: leave its line out")
+    return rows

@@ -52,7 +52,7 @@ def bounds(data: Reviewed) -> LabelBounds:
     blind = controls.blind_misses(readings(data), data.readers)
     drawn = (data.design, data.current, data.assignments, verdicts, data.gold)
     misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, blind=blind, gone=data.erased)
-    voting, _ = controls.split_votes(data.all_votes, data.assignments)
+    voting = controls.label_votes(data.all_votes, data.assignments)
     false, pooled = precision_bounds.false_shares(
         voting, data.assignments, data.auto, slugs, data.readers, data.reviews
     )

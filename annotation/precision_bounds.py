@@ -87,7 +87,7 @@ def _rechecked(
     unread = pl.col("trait").is_in({trait for _, trait in auto})
     only_ruled = answers.filter(unread).join(aggregation.by_reviewers(answers), on=UNIT, how="anti").select(UNIT)
     set_aside = review_history.aside(reviews)
-    present, _ = controls.split_votes(aggregation.by_reviewers(reviews).filter(verdict="present"), assignments)
+    present = controls.label_votes(aggregation.by_reviewers(reviews).filter(verdict="present"), assignments)
     voters = present.filter(~pl.col("reviewer").is_in(set_aside)).group_by(UNIT).agg(pl.col("reviewer").n_unique())
     once_agreed = voters.filter(pl.col("reviewer") >= aggregation.majority(readers)).select(UNIT)
     ruled = answers.filter(role="adjudicator")

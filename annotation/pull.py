@@ -12,8 +12,6 @@ from annotation import connections, outbox, rejections, review_history, servers
 from annotation.review_destinations import Files, Place, ReviewPage
 from annotation.review_state import ReviewState, gather, open_units
 from annotation.tools import file_answers
-from annotation.tools.guidelines import guideline
-from annotation.tools.quotes import locate
 from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, shown
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
@@ -66,7 +64,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     rejections.keep(ws, pulled)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
-    waiting = _waiting(gather(ws) if added and pulled.empty else state, pulled)
+    waiting = _waiting(state, pulled)
     figures: dict[str, JsonValue] = {"not_answered_yet": waiting} if isinstance(from_, Files) else {}
     figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
@@ -88,11 +86,16 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
 
 
 def _waiting(state: ReviewState, pulled: Pulled) -> int:
-    """The number of rows of files without an answer whose task is unknown or still open: not answered elsewhere or by
-    this pull, and not taken back."""
-    task_columns = ("kind", "subject", "reviewer", "role")
-    open_tasks = set(open_units(state, frozenset()).select(task_columns).iter_rows()) if pulled.empty else set()
-    return sum(task is None or attrgetter(*task_columns)(task) in open_tasks for task in pulled.empty)
+    """The number of rows of files without an answer whose task is unknown or still open: not answered elsewhere, nor
+    to its end by this pull, and not taken back."""
+    if not pulled.empty:
+        return 0
+    units = open_units(state, frozenset()).filter((pl.col("trait") == "*") | (pl.col("role") == "adjudicator"))
+    unanswered = {*units.select("kind", "subject", "trait", "reviewer", "role").iter_rows()} - pulled.answers.keys()
+    open_tasks = {(kind, subject, *who) for kind, subject, _, *who in unanswered}
+    return sum(
+        task is None or attrgetter("kind", "subject", "reviewer", "role")(task) in open_tasks for task in pulled.empty
+    )
 
 
 def _drop_set_aside(state: ReviewState, pulled: Pulled) -> None:
@@ -113,9 +116,8 @@ def of_files(state: ReviewState, paths: list[Path], named: Collection[Path] = ()
     rows = workspace.read(state.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     # keys of files only: on a server everybody sees the keys of all tasks
     keyed = {task: (traits, guide, digest) for task, traits, guide, digest in rows if task.endswith(SHEET)}
-    assignments, texts, taxonomy = state.assignments, state.texts, state.taxonomy
     pulled = file_answers.pull(
-        *(paths, assignments, texts, taxonomy, guideline(), locate),
+        *(paths, state.assignments, state.texts, state.taxonomy),
         before=answered,
         keyed=keyed,
         old=unkeyed(state),

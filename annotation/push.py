@@ -26,6 +26,7 @@ from annotation.page import links
 from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import ReviewState, found_units, gather, queue, still_open
+from annotation.task_assignment import Plan
 from annotation.tools import files, task_conversion as sheets
 from annotation.tools.guidelines import GUIDELINES, guideline, page_for
 from annotation.tools.tasks_and_answers import TASK, keyed_id, sheet_id
@@ -47,16 +48,6 @@ class PushResult:
 
     counts: Counts
     assignments: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class Options:
-    """What one push assigns."""
-
-    everything: bool
-    band: int
-    budget: int
-    minutes: float
 
 
 @workspace.shared
@@ -81,14 +72,15 @@ def push(
     Raises UsageError if the people or the gold are not valid; ReviewError if a server or a file refuses.
     """
     people = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
-    options = Options(everything, band, budget or 0, minutes or 0.0)
     # the lock is taken before the state is read: from an outdated state a task would go to two more people
     with workspace.alone(ws, "review push"):
-        return _push(gather(ws), people, options, to)
+        state = _recovered(gather(ws), people, to)
+        units = min((n for n in (budget or 0, _units(state, minutes or 0.0)) if n), default=0)
+        return _push(state, people, Plan(everything=everything, band=band, budget=units), to)
 
 
-def _push(state: ReviewState, people: People, options: Options, to: Place) -> PushResult:
-    state = _recovered(state, people, to)
+def _push(state: ReviewState, people: People, limits: Plan, to: Place) -> PushResult:
+    """`limits`: a plan with what the caller has chosen for this push."""
     checks.check_people(people, state.assignments)
     checks.check_aside(people, state.reviews)
     checks.check_texts(state)
@@ -96,7 +88,7 @@ def _push(state: ReviewState, people: People, options: Options, to: Place) -> Pu
     send = _sender(state, people, to)
     state = _with_gold(state)
     due = queue(state, state.ws.config.review.recheck if people.adjudicator else 0.0)
-    plan = _with_design(state, _plan(state, people, options, due))
+    plan = _with_design(state, _plan(state, people, limits, due))
     revoked = routing.revoked(state.assignments, found_units(state), due, state.standing, plan.avoid)
     dealt = routing.route(state.given, state.proposals, state.assignments, due, plan, revoked)
     control_units = controls.supply(state.judged, state.ever, state.decoys)
@@ -126,7 +118,7 @@ def _recovered(state: ReviewState, people: People, to: Place) -> ReviewState:
     return outbox.adopted(state, files=_paths(state, people, to).values())
 
 
-def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
+def _waiting(short: list[tuple[str, str]], plan: Plan) -> Figures:
     """What this push could not assign, and what to do about it: without this the review would seem complete."""
     counts = Counter(reason for _, reason in short)
     cap = f"severe_a_day = {plan.severe_a_day} in [review]"
@@ -149,21 +141,19 @@ def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
 # ---- what to assign
 
 
-def _plan(state: ReviewState, people: People, options: Options, due: pl.DataFrame) -> dealing.Plan:
+def _plan(state: ReviewState, people: People, limits: Plan, due: pl.DataFrame) -> Plan:
     settings = state.ws.config.review
     # a cap per day needs the date; without a cap nothing depends on the clock
     capped = settings.severe_a_day or settings.severe_in_a_row
     batch = date.today().isoformat() if capped else f"push-{state.assignments['batch'].n_unique() + 1}"
-    budget = min((units for units in (options.budget, _units(state, options.minutes)) if units), default=0)
     undisputed = due.join(state.disputed, on=due.columns, how="anti")
-    return dealing.Plan(
+    return replace(
+        limits,
         reviewers=people.reviewers,
         adjudicator=people.adjudicator,
         readers=settings.readers,
         audit=settings.audit,
-        everything=options.everything,
         batch=batch,
-        band=options.band,
         gold=frozenset(state.gold.select("kind", "subject").iter_rows()),
         orders=state.orders,
         avoid=opt_outs.avoided(state.ws),
@@ -171,14 +161,14 @@ def _plan(state: ReviewState, people: People, options: Options, due: pl.DataFram
         severe=state.taxonomy.severe,
         severe_a_day=settings.severe_a_day,
         severe_in_a_row=settings.severe_in_a_row,
-        budget=outbox.remaining_budget(state.ws, people.reviewers, state.proposals, budget),
+        budget=outbox.remaining_budget(state.ws, people.reviewers, state.proposals, limits.budget),
         auto=state.auto,
         held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
 
 
-def _with_design(state: ReviewState, plan: dealing.Plan) -> dealing.Plan:
+def _with_design(state: ReviewState, plan: Plan) -> Plan:
     """The plan with the sampling design; new conversations and items get their place in it before anything is sent."""
     claimed = routing.called_for(state.proposals, plan).union(state.assignments.select("kind", "subject").iter_rows())
     sure = routing.all_sure(state.proposals, state.sure, plan)
@@ -201,7 +191,7 @@ def _units(state: ReviewState, minutes: float) -> int:
         .to_series()
     )
     seconds = speeds.median() if len(speeds) else 60.0
-    return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
+    return max(1, int(min(60 * minutes / max(float(seconds), 1.0), 1e12))) if minutes else 0  # type: ignore[arg-type]
 
 
 def _with_gold(state: ReviewState) -> ReviewState:
@@ -209,8 +199,7 @@ def _with_gold(state: ReviewState) -> ReviewState:
     if name := state.ws.config.review.gold:
         path = state.ws.root / name
         conversations = set(state.texts.filter(kind="sensitivity")["subject"])
-        rows = quality_checks.gold_rows(quality_checks.read_gold(path, conversations, state.taxonomy))
-        quality_checks.check_gold(path, rows, state.gold)
+        rows = quality_checks.read_gold(path, conversations, state.taxonomy, state.gold)
         workspace.append(state.ws, tables.GOLD, rows)
     return replace(state, gold=workspace.read(state.ws, tables.GOLD))
 
@@ -244,21 +233,18 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         for path, stamp in stamps.items():
             if _stamp(path) != stamp:  # somebody saved it after check_pulled
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
-        key = partial(sheet_id, state.ws.secret)
-        records = files.records(units, guideline(), state.taxonomy, paths, key)
-        rows = tables.KEYED.frame([*_unkeyed(state), *records])
-        workspace.append(state.ws, tables.KEYED, rows)  # before anybody gets the file
-        count = files.push(units, state.texts, state.taxonomy, guideline(), paths, key)
+        due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(sheet_id, state.ws.secret, guideline())
+        open_sheets = sheets.sheets(due, state.texts, state.taxonomy, {}, key)
+        # tasks assigned before files had keys are recorded too: their files may still come back
+        old = [(task, list[str](), list[str](), "", "") for task in sorted(pull.unkeyed(state))]
+        rows = [*old, *(sheets.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets)]
+        workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
+        count = files.push(open_sheets, state.taxonomy, guideline(), paths)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_text(page_for("In a file"), encoding="utf-8")
         return {"rows": count, "folder": str(folder)}
 
     return send
-
-
-def _unkeyed(state: ReviewState) -> list[files.Record]:
-    """Rows of KEYED for tasks that were assigned before files had keys: their files may still come back."""
-    return [(task, [], [], "", "") for task in sorted(pull.unkeyed(state))]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

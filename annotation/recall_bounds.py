@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from annotation import confidence_bounds as certificates, controls, routing, sampling_design as drawing
-from annotation.confidence_bounds import Bound, FalseShare
+from annotation.confidence_bounds import Audit, Bound, FalseShare
 from annotation.controls import NOBODY, Blind
 from annotation.task_assignment import claims
 from saferec_builder.storage.tables import GOLD, TOMBSTONES
@@ -72,29 +72,30 @@ def bounds(
     strata = drawing.strata(design, current, assignments, kind)
     of_any = drawing.states_of_any(verdicts, slugs)
     of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
-    apart = certificates.half_delta_share(of_all)
-    measured = controls.certifies(apart, blind)
-    pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
-    traits = {}
+    audits = {}
     for slug in slugs:
         sure = {subject for subject, trait in auto if trait == slug}
-        audit = drawing.audit(strata, drawing.states(verdicts, slug), verdicts, sure)
-        traits[slug] = replace(certificates.bound(audit), measured=measured)
+        audits[slug] = drawing.audit(strata, drawing.states(verdicts, slug), verdicts, sure)
     open_subjects = {subject for subject in strata.read if of_any.get(subject) is None}
     assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
-    return LabelBounds(
-        traits,
-        pooled,
-        together(traits),
-        _on_gold(verdicts, gold, slugs),
-        blind=blind,
-        apart=apart,
+    return replace(
+        from_audits(audits, of_all, blind),
+        gold=_on_gold(verdicts, gold, slugs),
         unassigned=len(open_subjects - assigned),
         claimed=len(strata.read) - len(strata.undrawn),
         undrawn=len(strata.undrawn),
         zone=len(strata.zone),
         gone=len(strata.gone),
     )
+
+
+def from_audits(audits: Mapping[str, Audit], of_all: Audit, blind: Blind) -> LabelBounds:
+    """The bounds of each trait and of any; the other fields are empty."""
+    apart = certificates.half_delta_share(of_all)
+    measured = controls.certifies(apart, blind)
+    traits = {slug: replace(certificates.bound(audit), measured=measured) for slug, audit in audits.items()}
+    pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
+    return LabelBounds(traits, pooled, together(traits), {}, blind=blind, apart=apart)
 
 
 def item_bounds(

@@ -32,6 +32,7 @@ LEFT_TEXT = "You have answered this text since it changed, and that answer stand
 HAND_BACK = "hand_back"  # the `tool` of rows by `review hand-back`
 
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
+_LONG = 1_000  # words of a text that is compared without those that make up over 1 % of it
 _NAME = 3  # words that one placeholder may replace
 _TAKEN_BACK = pl.col("verdict").is_null()
 # the `*` of a task that was handed back, with its note for the team, and the traits answered before
@@ -260,7 +261,8 @@ def _has_new_words(was: evidence.Turns | None, now: evidence.Turns | None, kind:
         return True
     texts = [[turn["text"] or "" for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
     old, new = (_WORD.findall("\n".join(lines).lower()) for lines in texts)
-    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    # without the heuristic a text of one word, ten thousand times, would take minutes; with it more is asked again
+    changes = SequenceMatcher(None, old, new, autojunk=len(new) > _LONG).get_opcodes()
     return any(
         tag in ("insert", "replace") and not _hidden(new[c:d]) and not (_hidden(old[a:b]) and d - c <= _NAME * (b - a))
         for tag, a, b, c, d in changes

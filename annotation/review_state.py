@@ -75,7 +75,7 @@ def gather(ws: Workspace) -> ReviewState:
     spelled = review_history.with_implied_absent(standing, asked, taxonomy)
     excluded = withheld.reasons(ws, mined)
     all_votes = withheld.without(aggregation.votes(spelled, taxonomy), excluded)
-    votes, _ = controls.split_votes(all_votes, assignments)
+    votes = controls.label_votes(all_votes, assignments)
     readers = ws.config.review.readers
     judged = aggregation.adjudicate(votes, labels, readers=readers)
     auto: frozenset[tuple[str, str]] = frozenset()

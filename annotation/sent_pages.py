@@ -1,7 +1,7 @@
 """Records what review servers were sent: each task's questions, and each project's page (interface, guidelines).
 
 keep      records tasks before they are sent
-as_sent   open tasks, under the keys that the server knows them by
+renewed   open tasks, with new keys where an answer to the former one was refused
 answered  tasks that need not be sent, since an answer on the server covers them
 refuse    after a pull: records tasks with an answer that was rejected or is not their reader's
 outdated  tasks on the server that are not asked any more
@@ -40,24 +40,18 @@ def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Ta
     workspace.append(ws, tables.KEYED, rows)
 
 
-def as_sent(
-    ws: Workspace, open_sheets: list[Sheet], server_keys: Collection[str], key: Callable[[str, list[str]], str]
-) -> list[Sheet]:
-    """The sheets, with the keys of their tasks on the server: a task that a previous version sent keeps its key if it
-    asks the same, and is not sent twice. A task with an answer that counts for nobody is done for the server: it gets a
-    new key. `server_keys`: the keys that the server holds; `key` makes a key (task_conversion.sheets)."""
+def renewed(ws: Workspace, open_sheets: list[Sheet], key: Callable[[str, list[str]], str]) -> list[Sheet]:
+    """The sheets; a task with an answer that counts for nobody is done for the server, and gets a new key. `key` makes
+    one (task_conversion.sheets)."""
     refused = _refused(ws)
-    keyed = workspace.read(ws, tables.KEYED).select("task", "asked")
-    traits_of = {key: {*traits} for key, traits in keyed.filter(pl.col("task").is_in([*server_keys])).iter_rows()}
 
-    def sent_key(sheet: Sheet) -> str:
-        traits, new_key = {*sheet.asked}, sheet.key
-        while new_key in refused:
-            new_key = key(sheet.task.id, [new_key])
-        keys = (new_key, *(former for former in sheet.former if former not in refused))
-        return next((k for k in keys if k in server_keys and traits_of.get(k, traits) == traits), new_key)
+    def new_key(sheet: Sheet) -> str:
+        name = sheet.key
+        while name in refused:
+            name = key(sheet.task.id, [name])
+        return name
 
-    return [replace(sheet, key=sent_key(sheet)) for sheet in open_sheets]
+    return [replace(sheet, key=new_key(sheet)) for sheet in open_sheets]
 
 
 def answered(ws: Workspace, open_sheets: list[Sheet], answered_keys: Collection[str], taxonomy: Taxonomy) -> set[str]:
@@ -106,12 +100,9 @@ def outdated(
     return {key for key in server_keys if key not in tasks and (base_id(key) in resent or is_outdated(key))}
 
 
-def note(ws: Workspace, mark: str, page: str, existing: Iterable[str]) -> None:
-    """Records a page that projects of this mark are about to show. `existing`: the pages that they show already, which
-    count as sent if there is no record at all: the previous version kept none."""
-    mark = mark.replace(" ", "-")
-    pages = {page} if mark in _pages(ws) else {*existing, page}
-    _write(ws, [(mark, digest) for digest in pages])
+def note(ws: Workspace, mark: str, page: str) -> None:
+    """Records a page that projects of this mark are about to show."""
+    _write(ws, [(mark.replace(" ", "-"), page)])
 
 
 def edited(ws: Workspace, projects: Iterable[sync.Project], page: Callable[[sync.Project], str]) -> set[str]:

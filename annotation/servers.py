@@ -30,8 +30,7 @@ def send(
 
     Returns reviewer -> counts (the fields of sync.Pushed). Tasks are deleted for all reviewers, named or not.
     """
-    connections.account_names(state, server, names)
-    accounts = connections.accounts_of(state.ws, server, names)
+    accounts = connections.accounts_of(state, server, names)
     key = partial(keyed_id, state.ws.secret, server.tool)
     open_sheets = sheets.sheets(units, state.texts, state.taxonomy, sources(state), key)
     sent: dict[str, dict[str, int]] = {}
@@ -46,10 +45,10 @@ def send(
         for project, expected in projects:
             ledger = ledgers[project.place] = _ledger(state.ws, server.tool, project.place)
             sync.settled(server, project.id, ledger, done)
-            holdings.append((project, ledger, sent_pages.as_sent(state.ws, expected, {*ledger.there, *elsewhere}, key)))
+            holdings.append((project, ledger, sent_pages.renewed(state.ws, expected, key)))
         answered = _already_answered(state, server, holdings, elsewhere)
         for project, ledger, expected in holdings:
-            tasks = {s.key: server.task_of(s, guideline(), state.taxonomy) for s in expected if s.key not in answered}
+            tasks = {s.key: server.task_of(s, state.taxonomy) for s in expected if s.key not in answered}
             pages = {key: server.page_of(task) for key, task in tasks.items() if key not in ledger.there}
             sent_pages.keep(state.ws, [sheet for sheet in expected if sheet.key in pages], pages, state.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
@@ -88,12 +87,9 @@ def _projects(
         by_place.setdefault(server.place(mark, sheet.task.role, len(sheet.units)), []).append(sheet)
     projects = []
     for place, expected in by_place.items():
-        matching = [p for p in usable if p.place.startswith(place)]
-        sent_pages.note(
-            state.ws, place, server.project_page(place, state.taxonomy), map(server.project_page_there, matching)
-        )
+        sent_pages.note(state.ws, place, server.project_page(place, state.taxonomy))
         project = server.project(place, name, account, state.taxonomy, closed)
-        sent_pages.note(state.ws, place, server.project_page_there(project), ())  # other versions store it otherwise
+        sent_pages.note(state.ws, place, server.project_page_there(project))  # other versions store it otherwise
         projects.append((project, expected))
     answered = set[str]()
     for old in existing:
@@ -167,12 +163,11 @@ def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
         workspace.append(ws, tables.SENT, tables.SENT.frame((tool, place, *row) for row in rows))
 
     rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
-    return sync.Ledger.of(rows.iter_rows(), note, partial(_known_keys, ws))
 
+    def made() -> set[str]:  # each key is recorded before it is sent
+        return {task for table in (tables.KEYED, tables.SENT) for task in workspace.read(ws, table)["task"]}
 
-def _known_keys(ws: Workspace) -> set[str]:
-    """The keys of all tasks that this workspace ever sent: each is recorded before it is sent."""
-    return {task for table in (tables.KEYED, tables.SENT) for task in workspace.read(ws, table)["task"]}
+    return sync.Ledger.of(rows.iter_rows(), note, made)
 
 
 def sources(state: ReviewState) -> dict[str, list[str]]:

@@ -219,7 +219,7 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
     """Returns the agreement per trait, and the certificate of what the labels miss at most."""
     base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
     reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
-    voting, _ = controls.split_votes(reviews, snapshot.assignments)
+    voting = controls.label_votes(reviews, snapshot.assignments)
     checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
     judged = (snapshot, base.current_labels, reviews, base.out, taxonomy)
     stated = review_facts.certified(*judged, small=chosen.small, readers=readers, items=base.items["item"])

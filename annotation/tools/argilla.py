@@ -6,16 +6,14 @@ questions      the questions of a data set
 """
 
 import html
-import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from annotation.tools import task_conversion as sheets
-from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, marks_of, points, text_of, units16
+from annotation.tools.task_conversion import Ours, Response, Sheet, numbered, points, units16
 from annotation.tools.tasks_and_answers import Turns
-from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.schema import Span
@@ -23,7 +21,7 @@ from saferec_builder.storage.schema import Span
 LAYOUT = "cards"  # change it when answers are read in another way: data sets with other questions are replaced anyway
 ADJUDICATOR = "adjudicator"
 SIZES = (3, 8)  # cards per data set, as its records share the questions; for more cards: one per trait
-BETWEEN, FORMERLY = "\n", "\n\n"  # between turns; FORMERLY in data sets without cards
+BETWEEN = "\n"  # between turns
 NO_CARD = "nothing is proposed"
 CARD = re.compile(r"verdict_[1-9]\d{0,3}")
 END = ("I have read it all, nothing else is there", "this is my decision")  # for a reader, for an adjudicator
@@ -42,7 +40,7 @@ def _size(cards: int) -> int | None:
     return next((size for size in SIZES if cards <= size), None)
 
 
-def dialogue(turns: Turns, between: str = BETWEEN) -> tuple[str, Places]:
+def dialogue(turns: Turns) -> tuple[str, Places]:
     """All turns as one text, and the place of each turn's words in it.
 
     Spaces at the end make up for characters that a browser counts twice: the server counts them once, and would
@@ -53,34 +51,33 @@ def dialogue(turns: Turns, between: str = BETWEEN) -> tuple[str, Places]:
         prefix = f"{turn['role']}: "
         places.append((n, start + len(prefix), len(turn["text"])))
         parts.append(prefix + turn["text"])
-        start += len(parts[-1]) + len(between)
-    text = between.join(parts)
+        start += len(parts[-1]) + len(BETWEEN)
+    text = BETWEEN.join(parts)
     return text + " " * (units16(text, len(text)) - len(text)), places
 
 
 # ---- out
 
 
-def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
+def record_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     """The record that `send` takes; suggestions are keyed by the name of their question."""
     sheets.check(sheet, taxonomy)
     text, places = dialogue(sheet.turns)
-    explicit = [trait for trait, (_, form, _) in sheet.suggested.items() if form == "explicit"]
-    spans = [_suggestion(span, text, places, trait) for trait, (*_, marks) in sheet.suggested.items() for span in marks]
+    ruling = sheet.task.role == ADJUDICATOR
+    labels = {trait: numbered(n) if ruling else trait for n, trait in enumerate(sheet.asked, 1)}
+    explicit = [labels[trait] for trait, (_, form, _) in sheet.suggested.items() if form == "explicit"]
+    spans = [_suggestion(s, text, places, labels[t]) for t, (*_, marks) in sheet.suggested.items() for s in marks]
     cards = [
         f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(sheets.about(unit, sheet, taxonomy))
         for n, unit in enumerate(sheet.units, 1)
     ]
-    end = f"Submit: {END[sheet.task.role == ADJUDICATOR]}. Discard: I would rather not see this."
-    facts: dict[str, Any] = {"asked": sheet.asked, "guideline": guideline, "taxonomy": taxonomy.digest}
-    facts |= {"shown": {trait: marks for trait, (_, _, marks) in sheet.suggested.items()}, "escaped": True}
+    end = f"Submit: {END[ruling]}. Discard: I would rather not see this."
     return {
         "external_id": sheet.key,
         "fields": {
             "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *cards, end) if part)),
             "dialogue": _escaped(text),
         },
-        "metadata": {"saferec": json.dumps(facts, ensure_ascii=False)},
         "suggestions": {name: value for name, value in (("evidence", spans), ("openly", explicit)) if value}
         | {f"verdict_{n + 1}": NO_CARD for n in range(len(cards), _size(len(cards)) or len(taxonomy.traits))},
     }
@@ -92,9 +89,9 @@ def _escaped(text: str) -> str:
     return html.escape(text, quote=False).replace("\r", "&#13;")
 
 
-def _suggestion(span: Span, text: str, places: Places, trait: str) -> dict[str, JsonValue]:
+def _suggestion(span: Span, text: str, places: Places, label: str) -> dict[str, JsonValue]:
     start, end = (places[span["turn"]][1] + span[edge] for edge in ("start", "end"))
-    return {"start": units16(text, start), "end": units16(text, end), "label": trait}
+    return {"start": units16(text, start), "end": units16(text, end), "label": label}
 
 
 # ---- in
@@ -106,24 +103,16 @@ def responses_of(
     where: str,
     ours: Ours,
     key: str | None = None,
-    *,
-    cards: bool = True,
 ) -> Iterator[Response]:
     """Yields one response per submitted or discarded response; drafts are skipped. `key`: the record's key when it was
-    sent. `cards`: whether its data set has cards; those of the previous version ask for ticks and an outcome.
+    sent.
 
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited there.
     """
     record = sheets.replace_unstorable(record)
-    try:
-        facts = strict_json((record.get("metadata") or {}).get("saferec") or "{}")
-    except (ValueError, TypeError, RecursionError):
-        facts = {}
-    facts = facts if isinstance(facts, dict) else {}
     key = key or str(record.get("external_id"))
     turns, page = ours(key), sheets.page_digest(record["fields"])
-    served = record["fields"].get("dialogue") or ""
-    served = html.unescape(served) if facts.get("escaped") is True else served  # earlier versions sent it unescaped
+    served = html.unescape(record["fields"].get("dialogue") or "")
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
             continue
@@ -134,28 +123,21 @@ def responses_of(
             page=page,
             who=people.get(row["user_id"], f"user-{row['user_id'][:8]}"),
             place=f"argilla data set {where} record {record['id']}",
-            asked=[t for t in list_of(facts.get("asked")) if isinstance(t, str)],
             present=[t for t in values.get("present") or [] if t != NOTHING],
             unsure=[t for t in values.get("unsure") or [] if t != NOTHING],
             note=values.get("note") or None,
             time=datetime.fromisoformat(row["updated_at"]).replace(tzinfo=UTC),
-            guideline=text_of(facts.get("guideline")),
-            taxonomy=text_of(facts.get("taxonomy")),
-            shown=marks_of(facts.get("shown")),
+            outcome=sheets.RATHER_NOT if row["status"] == "discarded" else sheets.READ,
+            verdicts={
+                int(name.removeprefix("verdict_")) - 1: dict(sheets.CHOICES).get(str(value), "")
+                for name, value in values.items()
+                if CARD.fullmatch(name)
+            },
+            forms=dict.fromkeys(values.get("openly") or [], "explicit"),
+            form="implicit",
         )
-        discarded = row["status"] == "discarded"
-        if cards:
-            verdicts = {
-                name: dict(sheets.CHOICES).get(str(value), "") for name, value in values.items() if CARD.fullmatch(name)
-            }
-            response.verdicts = {int(name.removeprefix("verdict_")) - 1: verdict for name, verdict in verdicts.items()}
-            response.outcome = sheets.RATHER_NOT if discarded else sheets.READ
-        else:
-            response.outcome = sheets.SKIPPED if discarded else str(values.get("outcome") or "")
         for span in values.get("evidence") or []:
-            _add_span(span, dialogue(turns, BETWEEN if cards else FORMERLY), turns, served, response)
-        explicit, traits = set(values.get("openly") or []), {*response.asked, *response.present, *response.spans}
-        response.forms = {t: "explicit" if t in explicit else "implicit" for t in traits}
+            _add_span(span, dialogue(turns), turns, served, response)
         yield response
 
 
@@ -176,10 +158,12 @@ def _add_span(span: dict[str, Any], ours: tuple[str, Places], turns: Turns, serv
 def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False) -> list[dict[str, Any]]:
     """A required question per card, then the optional questions about everything else. All records of a data set share
     them: where a record has fewer cards, the other card questions come answered with NO_CARD. `ruling`: those of an
-    adjudicator, whose answers about anything else would not be taken."""
+    adjudicator, who marks words of a card by its number: answers about anything else would not be taken."""
     options = [
         {"value": t.slug, "text": t.name, "description": f"{t.name}: {t.definition}"[:500]} for t in taxonomy.traits
     ]
+    if ruling:
+        options = [{"value": numbered(n), "text": f"Proposal {n}"} for n in range(1, cards + 1)]
     ticks = options if len(options) > 1 else [*options, {"value": NOTHING, "text": "nothing else"}]
     limit = {"visible_options": FIRST} if len(options) > FIRST else {}  # the others need a click or a search
     many: dict[str, Any] = {"type": "multi_label_selection", "options": ticks, **limit}
@@ -188,9 +172,10 @@ def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False
         "type": "label_selection",
         "options": [{"value": word, "text": word} for word in (*dict(sheets.CHOICES), NO_CARD)],
     }
+    thing = ": click its number" if ruling else ", or something else: click its name"
     rows = [(f"verdict_{n}", f"Proposal {n}", verdicts) for n in range(1, cards + 1)]
     rows += [
-        ("evidence", f"Words that show it{', or something else' * (not ruling)}: click its name, drag over them", span),
+        ("evidence", f"Words that show it{thing}, drag over them", span),
         ("openly", "Which of these do they say openly? The others are implied", many | {"options_order": "suggestion"}),
         ("present", "Also there, without words that show it (a film or game)", many),
         ("unsure", "Unsure about something else", many),

@@ -15,7 +15,7 @@ from annotation.tools import server_errors as failures, sync
 from annotation.tools.argilla import ADJUDICATOR, LAYOUT, SIZES, place, questions, record_of, responses_of
 from annotation.tools.guidelines import page_for
 from annotation.tools.reply_models import PAGE
-from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
+from annotation.tools.task_conversion import READ, Ours, Response, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json, whole_object
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import whole_files
@@ -45,6 +45,7 @@ class Server:
 
     tool = "argilla"
     chunk = 100
+    task_of = staticmethod(record_of)
 
     def __init__(self, url: str, token: str, timeout: float = 120.0, accounts: Path | None = None) -> None:
         """`accounts`: the file with the passwords of the accounts made here, which the owner passes on."""
@@ -183,9 +184,6 @@ class Server:
             api.datasets.publish(dataset.id)
         return sync.Project(str(dataset.id), name, workspace_name, (str(workspace.id), page))
 
-    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
-        return record_of(sheet, guideline, taxonomy)
-
     def page_of(self, task: sync.Payload) -> str:
         return page_digest(task["fields"])
 
@@ -246,8 +244,9 @@ class Server:
     ) -> Iterator[Response]:
         try:
             for record in self.records(project.id):
-                cards, key = f"-{LAYOUT}-" in project.place, keys.get(record["id"])
-                for response in responses_of(record, people, project.name, ours, key, cards=cards):
+                for response in responses_of(record, people, project.name, ours, keys.get(record["id"])):
+                    if f"-{LAYOUT}-" not in project.place and response.outcome == READ:
+                        response.outcome = ""  # on a page without cards, by an earlier version: it is asked anew
                     response.link = f"{self.url}/dataset/{project.id}/annotation-mode"
                     response.project = project.id
                     yield response

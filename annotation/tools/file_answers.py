@@ -14,6 +14,8 @@ from typing import Any
 import polars as pl
 
 from annotation.tools.files import Line, NoSheet, cells, lines
+from annotation.tools.guidelines import guideline
+from annotation.tools.quotes import locate
 from annotation.tools.tasks_and_answers import (
     SHEET,
     VERDICTS,
@@ -31,7 +33,6 @@ from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
 
 Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> traits asked, guideline, taxonomy
-Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Marked = Mapping[tuple[str, str, str, str], list[list[Span]]]
 Listed = Mapping[str, Collection[str]]  # digest of a taxonomy -> its traits
 Context = tuple[Taxonomy, Collection[str]]  # the current one, and the traits of this one and of the row's
@@ -45,22 +46,19 @@ def pull(
     assignments: pl.DataFrame,
     texts: pl.DataFrame,
     taxonomy: Taxonomy,
-    guideline: str,
-    locate: Locate,
     *,
-    before: Answered | None = None,
-    keyed: Keyed | None = None,
-    old: Collection[str] = frozenset(),
-    named: Collection[Path] | None = None,
-    marked: Marked | None = None,
-    listed: Listed | None = None,
+    before: Answered,
+    keyed: Keyed,
+    old: Collection[str],
+    named: Collection[Path],
+    marked: Marked,
+    listed: Listed,
 ) -> Pulled:
     """Returns every answer in the files, with quotes as spans of the text that was shown; the last row on a unit
     counts, and files of an earlier taxonomy come first, whatever their names.
 
-    `keyed` holds what each of our keys asked, whatever the file says beside it (None: any task of ours is accepted);
-    `old` are tasks whose sheets were handed out without a key. `guideline` is stamped if a file does not name its own;
-    `locate` (quotes.py) finds a quote in turns; `named` files must be task sheets (None: all), others may be skipped.
+    `keyed` holds what each of our keys asked, whatever the file says beside it; `old` are tasks whose sheets were
+    handed out without a key. `named` files must be task sheets, others may be skipped.
     marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
     first: a row with exactly their words and turns means these spans, even if the same words stand elsewhere.
     listed: the traits of former taxonomies: an answer to a sheet of theirs is kept, though it does not count now.
@@ -68,20 +66,22 @@ def pull(
     deleted, or wrote in an unreadable way must not turn into `absent`. A trait that a person named in an earlier `*`
     (`before`) and leaves out of this one becomes absent, since a `*` does not fill in traits that have an answer.
     """
-    task_of, spans_of = _task_finder(shown(assignments, texts), keyed, old), _span_reader(texts, locate, marked or {})
-    stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
-    pulled, past = Pulled(), {} if before is None else before
+    task_of, spans_of = _task_finder(shown(assignments, texts), keyed, old), _span_reader(texts, marked)
+    stamp = {"tool": "files", "guideline": guideline(), "taxonomy": taxonomy.digest, "simulated": False, "time": None}
+    pulled = Pulled()
     sheets = [_sheet_rows(path, keyed, named, pulled.no_sheets) for path in paths]
 
     for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, taxonomy) for line in rows)):
         unfinished, traits = set[str](), _traits_by_task(rows)
         for line in rows:
-            former = (listed or {}).get(_versions(line).get("taxonomy", ""), ())
+            former = listed.get(_versions(line).get("taxonomy", ""), ())
             context = (taxonomy, [*taxonomy.slugs, *former])
             try:
                 task = _task(line, task_of, context[1], unfinished)
                 answers = (
-                    _row_answers(line, task, partial(spans_of, task, line.trait), traits, past, context) if task else []
+                    _row_answers(line, task, partial(spans_of, task, line.trait), traits, before, context)
+                    if task
+                    else []
                 )
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
@@ -91,22 +91,21 @@ def pull(
             for answer in answers:
                 row: dict[str, Any] = stamp | _versions(line) | answer
                 pulled.add(line.place, row)
-                if keyed is not None and line.cell("task") in old:
+                if line.cell("task") in old:
                     pulled.once.add(tuple(row[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
                 if task and row["trait"] != "*":
-                    _past_answers(past, task).setdefault(row["trait"], set()).add(row["taxonomy"])
+                    _past_answers(before, task).setdefault(row["trait"], set()).add(row["taxonomy"])
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
 
 
-def _task_finder(tasks: Mapping[str, Task], keyed: Keyed | None, old: Collection[str]) -> Callable[[Line], Task | None]:
+def _task_finder(tasks: Mapping[str, Task], keyed: Keyed, old: Collection[str]) -> Callable[[Line], Task | None]:
     """Returns a function that gives the task of a row, or None if its key is not one that we made."""
 
     def task_of(line: Line) -> Task | None:
         cell, base = line.cell("task"), base_id(line.cell("task"))
-        is_ours = keyed is None or (cell in old if cell == base else cell in keyed)
-        return tasks.get(base) if is_ours else None
+        return tasks.get(base) if cell in (old if cell == base else keyed) else None
 
     return task_of
 
@@ -119,7 +118,7 @@ def _traits_by_task(rows: Sequence[Line]) -> dict[str, set[str]]:
     return traits
 
 
-def _span_reader(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str, str, str], list[Span]]:
+def _span_reader(texts: pl.DataFrame, marked: Marked) -> Callable[[Task, str, str, str], list[Span]]:
     """Returns a function (task, trait, quote cell, turn cell) -> the spans of the quotes."""
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
 
@@ -127,25 +126,25 @@ def _span_reader(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callabl
         turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
         keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
         candidates = [spans for key in keys for spans in marked.get(key, [])]
-        return _spans(cell, turn, turns, task.kind, locate, candidates)
+        return _spans(cell, turn, turns, task.kind, candidates)
 
     return spans_of
 
 
-def _sheet_rows(path: Path, keyed: Keyed | None, named: Collection[Path] | None, skipped: list[str]) -> list[Line]:
+def _sheet_rows(path: Path, keyed: Keyed, named: Collection[Path], skipped: list[str]) -> list[Line]:
     """The file's rows, each `*` after all others; a file that is no sheet and not in `named` is added to `skipped`."""
     try:
         return sorted((_with_record(line, keyed) for line in lines(path)), key=lambda line: line.is_rest)
     except NoSheet:
-        if named is None or path in named:
+        if path in named:
             raise
         skipped.append(str(path))
         return []
 
 
-def _with_record(line: Line, keyed: Keyed | None) -> Line:
+def _with_record(line: Line, keyed: Keyed) -> Line:
     """The row with its cell `shown` replaced by our own record of what was asked."""
-    if not keyed or line.cell("task") not in keyed:
+    if line.cell("task") not in keyed:
         return line
     traits, guideline, taxonomy = keyed[line.cell("task")]
     return replace(
@@ -279,19 +278,19 @@ def _parts(cell: str) -> list[str]:
     return [part.strip() for part in (parts if len(parts) > 1 else cell.split("|"))]
 
 
-def _spans(cell: str, turn: str, turns: Turns, kind: str, locate: Locate, marked: Iterable[list[Span]]) -> list[Span]:
+def _spans(cell: str, turn: str, turns: Turns, kind: str, marked: Iterable[list[Span]]) -> list[Span]:
     """Spans of the quotes in a cell, in our own text: marked spans if the cells show exactly these, else the cell as
     one quote if the text has it, else its parts."""
     for marked_spans in marked:
         if cells(marked_spans) == (cell, turn) and evidence.first_fault(marked_spans, turns, kind) is None:
             return marked_spans
-    spans = _locate_all(cell, turn, turns, locate)
+    spans = _locate_all(cell, turn, turns)
     if fault := evidence.first_fault(spans, turns, kind):
         raise Refused(fault[0], f"{fault[1][:80]!r} is no evidence: copy words of theirs")
     return spans
 
 
-def _locate_all(cell: str, turn: str, turns: Turns, locate: Locate) -> list[Span]:
+def _locate_all(cell: str, turn: str, turns: Turns) -> list[Span]:
     hints = [int(n) - 1 for n in re.findall(r"\d+", turn) if len(n) < 10]
     if span := locate(cell, turns, hints):
         return [span]

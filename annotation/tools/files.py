@@ -1,6 +1,6 @@
 """Review by CSV files, without a server: writes one file per reviewer, and reads it back from any spreadsheet program.
 
-push    open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
+push    sheets -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
 lines   such a file -> its rows, however a spreadsheet has saved them; file_answers.py converts them to answers
 
 A task's key is an HMAC of conversation or item, text, reviewer, role and what is asked. Nothing else in a file names
@@ -10,15 +10,14 @@ its reviewer; nobody without the workspace's secret can make a key; the table `k
 import csv
 import io
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from annotation.tools.tasks_and_answers import UNKNOWN, Task, Turns, rows_by_task, unit_id, warning
+from annotation.tools.task_conversion import Sheet, warned
+from annotation.tools.tasks_and_answers import UNKNOWN, unit_id
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -34,8 +33,6 @@ COLUMNS = (
     *("proposed", "proposed_form", "proposed_quote", "proposed_turn", "said"),
     *("verdict", "form", "quote", "turn", "note", "seconds", "shown"),
 )
-Key = Callable[[str, list[str]], str]  # (task_id, what is asked) -> the key in the file
-Record = tuple[str, list[str], list[str], str, str]
 NEEDED = ("task", "trait", "verdict")
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, or what looks guarded already
@@ -53,26 +50,14 @@ def bare(cell: str) -> str:
 # ---- out
 
 
-def push(
-    units: pl.DataFrame,
-    texts: pl.DataFrame,
-    taxonomy: Taxonomy,
-    guideline: str,
-    paths: dict[str, Path],
-    key: Key = lambda task, asked: task,
-) -> dict[str, int]:
+def push(sheets: list[Sheet], taxonomy: Taxonomy, guideline: str, paths: dict[str, Path]) -> dict[str, int]:
     """Writes paths[reviewer] for every reviewer in `paths`; returns the number of rows per reviewer.
 
     An older file at the path is replaced: the caller has made sure that all its answers were pulled.
     """
-    stamp = f"guideline {guideline}, taxonomy {taxonomy.digest}"
-    current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
-    heads = current.select("kind", "subject", "head", "turns").iter_rows()
-    dialogues = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in heads}
     rows: dict[str, list[dict[str, str]]] = {name: [] for name in paths}
-    for task, part in rows_by_task(units.filter(pl.col("reviewer").is_in([*paths]))):
-        fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, part, guideline, taxonomy, key)}
-        rows[task.reviewer] += _task_rows(part, fixed | {"shown": f"{stamp}, asked {' '.join(_asked(part))}"}, taxonomy)
+    for sheet in sheets:
+        rows[sheet.task.reviewer] += _task_rows(sheet, taxonomy, guideline)
     with ExitStack() as stack:  # no file is replaced until all are written: half a push would be assigned again
         for name, path in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,34 +68,16 @@ def push(
     return {name: len(rows[name]) for name in paths}
 
 
-def _dialogue(head: str | None, turns: Turns) -> str:
-    lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(turns, 1)]
-    return "\n".join([head, *lines] if head else lines)
-
-
-def records(units: pl.DataFrame, guideline: str, taxonomy: Taxonomy, names: Container[str], key: Key) -> list[Record]:
-    """Rows of the table `keyed` for the files of `names`: what each task asks."""
-    return [
-        (_key(task, rows, guideline, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest)
-        for task, rows in rows_by_task(units)
-        if task.reviewer in names
-    ]
-
-
-def _asked(units: list[dict[str, Any]]) -> list[str]:
-    return [u["trait"] for u in units if u["trait"] != "*"]
-
-
-def _key(task: Task, units: list[dict[str, Any]], guideline: str, taxonomy: Taxonomy, key: Key) -> str:
-    return key(task.id, [guideline, taxonomy.digest, *_asked(units)])
-
-
-def _task_rows(units: list[dict[str, Any]], fixed: dict[str, str], taxonomy: Taxonomy) -> list[dict[str, str]]:
-    first = units[0]
-    severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
-    notice = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
-    fixed = fixed | {"warning": notice}
-    return [fixed | {"unit": unit_id(fixed["task"], u["trait"])} | _trait(u, taxonomy) | _filled(u) for u in units]
+def _task_rows(sheet: Sheet, taxonomy: Taxonomy, guideline: str) -> list[dict[str, str]]:
+    lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(sheet.turns, 1)]
+    fixed = {
+        "task": sheet.key,
+        "warning": "\n".join(filter(None, [*sheet.rejected, warned(sheet.units, taxonomy, sheet.hard)])),
+        "text": "\n".join(filter(None, [sheet.head, *lines])),
+        "shown": f"guideline {guideline}, taxonomy {taxonomy.digest}, asked {' '.join(sheet.asked)}",
+    }
+    units = [*sheet.units, *filter(None, [sheet.rest])]
+    return [fixed | {"unit": unit_id(sheet.key, u["trait"])} | _trait(u, taxonomy) | _filled(u) for u in units]
 
 
 def _trait(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:

@@ -38,8 +38,9 @@ SAID = """
 SMALL = "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4"  # makes a header look like a line of text
 
 
-def place(mark: str, role: str) -> str:
-    """The beginning of the project's description; a reader and an adjudicator have separate projects."""
+def place(mark: str, role: str, cards: int) -> str:
+    """The beginning of the project's description, for any number of cards; a reader and an adjudicator have separate
+    projects."""
     return f"{mark} {LAYOUT} {role}"
 
 
@@ -81,9 +82,9 @@ def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     return {"data": data, "predictions": [prediction] if prediction["result"] else []}
 
 
-def page_of(data: dict[str, Any]) -> str:
+def page_of(task: dict[str, Any]) -> str:
     """Digest of the parts of a task's data that the page shows."""
-    return sheets.page_digest({name: data.get(name) for name in ("ask", "turns", "cards", "labels", "items")})
+    return sheets.page_digest({name: task["data"].get(name) for name in ("ask", "turns", "cards", "labels", "items")})
 
 
 def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
@@ -142,7 +143,7 @@ def responses_of(
     """
     task = sheets.replace_unstorable(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
-    page = page_of(data)
+    page = page_of({"data": data})
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
         author, editor = _user_id(row.get("completed_by")), _user_id(row.get("updated_by"))
         response = Response(

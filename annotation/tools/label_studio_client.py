@@ -11,7 +11,7 @@ from annotation.tools import server_errors as failures, sync
 from annotation.tools.guidelines import page_for
 from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, page_of, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
-from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
+from annotation.tools.task_conversion import Ours, Response, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -49,6 +49,7 @@ class Server:
 
     tool = "label_studio"
     chunk = 1_000
+    place, task_of, page_of = staticmethod(place), staticmethod(task_of), staticmethod(page_of)
 
     def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
         needed()
@@ -92,9 +93,6 @@ class Server:
             projects = [_project(p) for p in pages]
         return sorted((p for p in projects if p.place.startswith(mark)), key=lambda p: int(p.id))
 
-    def place(self, mark: str, role: str, cards: int) -> str:
-        return place(mark, role)
-
     def project(
         self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
     ) -> sync.Project:
@@ -110,12 +108,6 @@ class Server:
 
     def project_page_there(self, project: sync.Project) -> str:
         return _page_digest(*project.setup)
-
-    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
-        return task_of(sheet, taxonomy)
-
-    def page_of(self, task: sync.Payload) -> str:
-        return page_of(task["data"])
 
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
         return {str(user): name for user, name in names_of(self.people(), accounts, names).items()}

@@ -62,7 +62,6 @@ class Values(_Strict):
     unsure: Answer[list[str]] = Answer()
     openly: Answer[list[str]] = Answer()
     note: Answer[str] = Answer()
-    outcome: Answer[str] = Answer()
 
 
 class Response(_Strict):
@@ -76,7 +75,6 @@ class Response(_Strict):
 class Record(_Strict):
     id: str
     fields: dict[str, Any]
-    metadata: dict[str, Any] | None = None
     responses: list[Response] | None = None
 
     @model_validator(mode="after")

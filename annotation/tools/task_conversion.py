@@ -1,4 +1,4 @@
-"""Converts tasks to sheets for a review server, and responses to answers; shared by the server tools.
+"""Converts tasks to sheets for all review tools, and responses on servers to answers.
 
 push   open units (routing.units) -> sheets, one per task
 pull   a person's response to a sheet -> one answer per trait and `*`, and the rejected parts
@@ -21,7 +21,6 @@ from annotation.tools.tasks_and_answers import (
     Task,
     Turn,
     Turns,
-    asked_id,
     mark,
     rows_by_task,
     warning,
@@ -55,8 +54,8 @@ class Sheet:
     ask: str
     turns: Turns
     units: list[dict[str, Any]]
-    former: tuple[str, ...] = ()  # its keys in previous versions, whatever traits were asked then
     rejected: tuple[str, ...] = ()  # lines about what was wrong with the last answer
+    rest: dict[str, Any] | None = None  # the unit of all other traits; an adjudicator has none
     hard: bool = False  # the text has something severe besides the asked traits
 
     @property
@@ -90,6 +89,7 @@ class Response:
     unsure: list[str] = field(default_factory=list)
     spans: dict[str, list[Span]] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
+    form: str | None = None  # of traits that `forms` lacks
     lost: dict[str, str] = field(default_factory=dict)  # trait -> words that are in no turn
     shown: frozenset[str] = frozenset()  # `mark` of the spans that the page showed beforehand
     forged: str = ""  # why it is not the answer of `who`
@@ -173,19 +173,17 @@ def sheets(
     result = []
     for task, rows in rows_by_task(units):
         head, raw = heads[task.kind, task.subject]
-        cards = [row for row in rows if row["trait"] != "*"]
+        cards, rest = [row for row in rows if row["trait"] != "*"], [row for row in rows if row["trait"] == "*"]
         facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         rejected = rows[0].get("rejected") or []
         turns = [Turn(role=t["role"], text=t["text"]) for t in raw] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))
         ask = "\n".join([*rejected, question(task, cards, taxonomy, facts, hard)])
         parts = [taxonomy.digest, *(unit["trait"] for unit in cards)]
-        old_parts = parts if task.role == "adjudicator" else parts[:1]
-        former = (key(task.id, old_parts + rejected), *[asked_id(task.id, old_parts)] * (not rejected))
         if hard and not any(taxonomy[unit["trait"]].severe for unit in cards):
-            parts, former = [*parts, warning([], hard)], ()  # the former tasks have no warning
+            parts.append(warning([], hard))  # an open task without it is replaced
         values = (key(task.id, parts + rejected), task, rows[0]["why"], head or "", ask, turns, cards)
-        result.append(Sheet(*values, former=former, rejected=(*rejected,), hard=hard))
+        result.append(Sheet(*values, rejected=(*rejected,), rest=next(iter(rest), None), hard=hard))
     return result
 
 
@@ -242,6 +240,11 @@ def question(task: Task, cards: list[dict[str, Any]], taxonomy: Taxonomy, source
 # ---- in
 
 
+def numbered(card: int) -> str:
+    """The name of a card, from 1 on, on a page that has no names of traits beside it; no slug looks like it."""
+    return f"#{card}"
+
+
 def ticked(response: Response) -> Response:
     """Converts the cards of a response to ticks, by our own record of what was asked.
 
@@ -250,20 +253,25 @@ def ticked(response: Response) -> Response:
     """
     if response.verdicts is None:
         return response
+    traits = {numbered(n): trait for n, trait in enumerate(response.asked, 1)}
+    marks = {traits.get(t, t): spans for t, spans in response.spans.items()}
+    lost = {traits.get(t, t): words for t, words in response.lost.items()}
+    forms = {traits.get(t, t): form for t, form in response.forms.items()}
     answers = {t: response.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(response.asked)}
     cards = {
         t: verdict if slug in ("", t) and verdict in VERDICTS else None for t, (slug, _, verdict) in answers.items()
     }
     refused = {t for t, verdict in cards.items() if verdict == "absent"}
     unsure = [t for t in response.unsure if t not in cards] + [t for t, v in cards.items() if v == "unsure"]
-    present = [t for t in (*response.present, *response.spans, *response.lost) if t not in cards and t not in unsure]
+    present = [t for t in (*response.present, *marks, *lost) if t not in cards and t not in unsure]
     return replace(
         response,
         present=[*dict.fromkeys(present), *(t for t, v in cards.items() if v == "present")],
         unsure=unsure,
         unanswered=[t for t, v in cards.items() if v is None],
-        spans={t: spans for t, spans in response.spans.items() if t not in refused},
-        lost={t: words for t, words in response.lost.items() if t not in refused},
+        spans={t: spans for t, spans in marks.items() if t not in refused},
+        lost={t: words for t, words in lost.items() if t not in refused},
+        forms=forms,
     )
 
 
@@ -313,7 +321,7 @@ def take(
         return
     response = ticked(response)
     asked = {t for t in response.asked if t in taxonomy.slugs}
-    faults = _faults(response, task, turns, asked, taxonomy)
+    faults = _faults(response, task, turns, taxonomy)
     # what has left the taxonomy nobody can correct, and holds nothing back
     left = set() if response.taxonomy in (None, taxonomy.digest) else faults.keys() - {*taxonomy.slugs}
     for trait, (reason, detail) in faults.items():
@@ -331,7 +339,7 @@ def take(
 def _verdict(response: Response, trait: str) -> dict[str, Any]:
     """The columns of an answer about one trait: `present` has a form and its words, `unsure` only words."""
     verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
-    form = response.forms.get(trait) if verdict == "present" else None
+    form = response.forms.get(trait, response.form) if verdict == "present" else None
     spans = response.spans.get(trait, []) if verdict != "absent" else []
     return {"trait": trait, "verdict": verdict, "form": form, "spans": spans}
 
@@ -345,14 +353,14 @@ def _take_back(pulled: Pulled, response: Response, fixed: dict[str, Any], answer
     pulled.add(response.place, row | {"note": note})
 
 
-def _faults(
-    response: Response, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy
-) -> dict[str, tuple[str, str]]:
+def _faults(response: Response, task: Task, turns: Turns, taxonomy: Taxonomy) -> dict[str, tuple[str, str]]:
     """trait -> (countable reason, found and expected)."""
     claimed = {*response.present, *response.unsure}
     faults = {}
     for trait in sorted({*claimed, *response.spans, *response.lost, *response.unanswered}):
-        if trait not in taxonomy.slugs:
+        if task.role == "adjudicator" and trait in claimed and trait not in response.asked:
+            faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
+        elif trait not in taxonomy.slugs:
             edited = response.taxonomy in (None, taxonomy.digest)
             msg = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
             faults[trait] = ("unknown trait", msg)
@@ -364,8 +372,6 @@ def _faults(
             faults[trait] = (evidence.NOT_FOUND, f"{response.lost[trait][:80]!r} does not stand there in our text")
         elif trait in claimed and (problem := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
             faults[trait] = (problem[0], f"{problem[1][:80]!r} is no evidence")
-        elif task.role == "adjudicator" and trait in claimed and trait not in asked:
-            faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
         elif trait in response.present and not response.spans.get(trait) and task.kind == "sensitivity":
             faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
         elif trait not in claimed and any(mark(trait, s) not in response.shown for s in response.spans.get(trait, [])):

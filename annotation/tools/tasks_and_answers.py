@@ -31,11 +31,6 @@ def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str
     return f"task-{digest(kind, subject, text, reviewer, role)}"
 
 
-def asked_id(task: str, asked: list[str]) -> str:
-    """The key of a task on a server as the previous version made it: anybody who knows the text can compute it."""
-    return f"{task}-{digest(*sorted(asked))}"
-
-
 def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
     """The key of a task for a tool. It depends on what is asked (the taxonomy, and the traits that have a card): if
     other traits are asked later, people get a new task, since the old one never showed these. Nobody without the
@@ -46,9 +41,9 @@ def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
 SHEET = "-csv"  # the end of a task's key in a file
 
 
-def sheet_id(secret: bytes, task: str, asked: Iterable[str]) -> str:
-    """The key of a task in a file; `asked` holds the guideline, the taxonomy and the traits of its rows."""
-    return keyed_id(secret, "files", task, asked) + SHEET
+def sheet_id(secret: bytes, guideline: str, task: str, asked: Iterable[str]) -> str:
+    """The key of a task in a file; `asked` holds the taxonomy and the traits of its rows."""
+    return keyed_id(secret, "files", task, [guideline, *asked]) + SHEET
 
 
 def mark(trait: str, span: Mapping[str, object]) -> str:

@@ -7,10 +7,10 @@ from annotation.controls import (
     Blind,
     blind_misses,
     breaks_at,
+    label_votes,
     of_the_truth,
     plant,
     readings,
-    split_votes,
     supply,
     words,
 )
@@ -162,9 +162,8 @@ def test_who_corrects_an_answer_has_read_it_blind_all_the_same():
 
 def test_a_control_is_no_vote():
     votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
-    counted, controls = split_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
+    counted = label_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
     assert counted.select("subject", "reviewer").rows() == [("c1", "ann"), ("c2", "di")]
-    assert controls.select("subject", "reviewer").rows() == [("c1", "di")]
 
 
 def test_each_conversation_is_read_once_by_one_sensitivity():

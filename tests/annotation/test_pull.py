@@ -21,7 +21,7 @@ def absent(subject: str, asked: list[str]) -> review_world.Verdict:
 
 def test_a_round_of_review(ws: store.Workspace) -> None:
     """Two people find nothing in the two proposed conversations: all their traits are agreed absent."""
-    pushed = push(ws, ["ann", "bo"], to=Files())
+    pushed = push(ws, ["ann", "bo"], to=Files(), minutes=float("inf"))  # no limit; it ended in a traceback
     assert pushed.counts.added == pushed.assignments.height == 4 and ws.table("assignments").equals(pushed.assignments)
     assert pushed.counts.figures["new"] == {"proposed": 4}
     review_world.Files(ws).answer("ann", absent)

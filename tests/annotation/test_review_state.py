@@ -22,6 +22,15 @@ def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
     assert review("push", *TWO)["added"] == 4
 
 
+def test_a_pull_reads_the_workspace_once(ws, review, monkeypatch):
+    """Regression: one that left some rows of a file unanswered read everything twice, ten seconds in a large one."""
+    review("push", "--tool", "files", *TWO)
+    review_world.Files(ws).answer("ann", lambda *_: review_world.Verdict())
+    reads = []
+    monkeypatch.setattr("annotation.pull.gather", lambda ws: reads.append(ws) or desk.gather(ws))
+    assert review("pull", ws.root / "review")["not_answered_yet"] == 4 and len(reads) == 1
+
+
 def test_a_task_keeps_its_warning_where_the_severe_quote_left_the_text(workspace):
     """A better redaction removed the quote, and with its card the warning; the text may be as hard to read."""
     review_world.fill(workspace)

@@ -2,8 +2,6 @@
 
 import pytest
 
-from annotation import sent_pages, servers
-from annotation.tools.tasks_and_answers import keyed_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import ALL, TWO
@@ -67,24 +65,6 @@ def test_what_was_answered_on_an_edited_page_is_asked_anew(ws, review, memory, m
     counts_by_reader = review("push", *ALL)["sent"]
     assert {name: counts["added"] for name, counts in counts_by_reader.items()} == {"ann": 0, "bo": 0}
     assert "edited" not in counts_by_reader["ann"]
-
-
-def test_a_project_of_before_the_record_is_taken_as_it_is_found(ws, review, memory, monkeypatch) -> None:
-    """The previous version kept no record of pages and sent another page; later edits are noticed."""
-    with monkeypatch.context() as patch:
-        patch.setattr(sent_pages, "note", lambda *_: None)
-        review("push", *ALL)
-    (ann_project,) = {project for project, _, reader in memory.held.values() if reader == "ann"}
-    memory.pages[ann_project] = "of the version before"
-    first, second, third, _ = open_for(memory, "ann")
-    memory.answer(first, Verdict())
-    assert review("pull")["dropped"] == {}
-    review("push", *ALL)
-    memory.answer(second, Verdict())
-    assert review("pull")["dropped"] == {} and len(rows(ws)) == 2
-    memory.pages[ann_project] = "Yes means no."
-    memory.answer(third, Verdict())
-    assert review("pull")["dropped"] == {"changed there": 1} and len(rows(ws)) == 2
 
 
 def test_a_server_that_keeps_a_page_in_its_own_spelling_is_no_editor(ws, review, memory, monkeypatch) -> None:
@@ -207,16 +187,3 @@ def test_a_task_with_more_cards_than_its_project_takes_lies_in_the_other_one_onl
     assert sent == {"ann": {"added": 0, "skipped": 2}, "bo": {"added": 1, "skipped": 1, "taken_back": 1}}
     traits = ("gore", "needles", "spiders_snakes")
     assert asked(memory, "c1") == {("ann", *traits), ("bo", *sorted([*traits, "horror_scares"]))}
-
-
-def test_what_the_version_before_has_sent_is_asked_once(ws, review, memory, monkeypatch) -> None:
-    """Its keys did not say which traits have a card: a task that asks the same stays, any other one is replaced."""
-    with monkeypatch.context() as patch:
-        patch.setattr(servers, "keyed_id", lambda secret, tool, task, about: keyed_id(secret, tool, task, about[:1]))
-        review("push", *TWO)
-    assert {(counts["added"], counts["skipped"]) for counts in review("push", *TWO)["sent"].values()} == {(0, 2)}
-    propose(ws, "c2", ("gore", "long way"))
-    sent = review("push", *TWO)["sent"]
-    assert [*sent.values()] == [{"added": 1, "skipped": 1, "taken_back": 1}] * 2
-    assert asked(memory, "c1") == {("ann", "gore"), ("bo", "gore")}
-    assert {(counts["added"], counts["skipped"]) for counts in review("push", *TWO)["sent"].values()} == {(0, 2)}

@@ -65,7 +65,7 @@ ROWS: dict[str, tuple[Callable[[Rows], Rows], int]] = {
     "ann's id with bo's key": (cell("task", lambda key: task("ann") + key[len(base_id(key)) :], unit=""), 2),
     "bo's own id without a key": (cell("task", base_id, "", unit=""), 0),
     "an adjudicator's id": (cell("task", task("bo", role="adjudicator"), unit=""), 2),
-    "a key by another secret": (cell("task", sheet_id(SECRET, task("ann"), ["gore"]), unit=""), 2),
+    "a key by another secret": (cell("task", sheet_id(SECRET, guideline(), task("ann"), ["gore"]), unit=""), 2),
     "a server's key": (cell("task", keyed_id(SECRET, "label_studio", task("bo"), ["gore"]), unit=""), 2),
     "a cut key": (cell("task", lambda key: key[:-6], unit=""), 2),
     "capitals": (cell("task", str.upper, unit=""), 2),

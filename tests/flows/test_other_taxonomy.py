@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from annotation import sent_pages, servers
+from annotation import servers
 from annotation.review_history import NO_TRAIT, OTHER_TAXONOMY
 from annotation.review_state import gather
 from annotation.tools.task_conversion import RATHER_NOT
-from annotation.tools.tasks_and_answers import asked_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_team, review_world
 from tests.worlds.csv_rows import edit, rows_of
@@ -123,21 +122,6 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     assert review("pull")["added"] == 2  # that they hand it back, and the answer on needles
     reviews = store.read(ws, tables.REVIEWS).filter(trait="needles")
     assert reviews["verdict"].to_list() == ["present", None]
-
-
-def test_tasks_of_the_version_before_stay_and_are_answered_once(
-    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch, memory: Memory
-) -> None:
-    """It did not record what a task asked, and its keys need no secret: keys that the ledger holds are accepted."""
-    with monkeypatch.context() as patch:
-        patch.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked[:1]))
-        patch.setattr(sent_pages, "keep", lambda *_: None)
-        review("push", *TWO)
-    memory.answers = {n: Verdict() for n, (_, _, name) in memory.held.items() if name == "ann"}
-    assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
-    result = review("pull")
-    assert (result["added"], result["tasks_of_the_version_before"]) == (4, 2)  # two tasks: a trait and `*` each
-    assert review("pull")["added"] == 0
 
 
 def test_other_words_for_a_trait_open_that_trait_and_no_other(ws: store.Workspace, review: Any, cli: Any) -> None:

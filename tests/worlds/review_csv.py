@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 
 from annotation.routing import UNITS, texts
-from annotation.tools.file_answers import pull
-from annotation.tools.files import push
+from annotation.tools import file_answers, files
 from annotation.tools.guidelines import guideline
-from annotation.tools.quotes import locate
+from annotation.tools.task_conversion import sheets
+from annotation.tools.tasks_and_answers import Pulled, shown as tasks_of
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds.csv_rows import rows_of, save
@@ -41,12 +41,19 @@ def unit(trait: str, **more) -> dict:
 def write(path: Path, *units: dict, text: pl.DataFrame | None = None, shown: str = "g", lists=TAXONOMY) -> Path:
     """The file of these units' reviewer; `shown` is its guideline, `lists` its taxonomy."""
     frame = pl.DataFrame(list(units), schema=UNITS)
-    push(frame, world()[1] if text is None else text, lists, shown, {units[0]["reviewer"]: path})
+    made = sheets(frame, world()[1] if text is None else text, lists, {}, lambda task, _: task)
+    files.push(made, lists, shown, {units[0]["reviewer"]: path})
     return path
 
 
+def pull(paths: list[Path], assigned: pl.DataFrame, text: pl.DataFrame, **more) -> Pulled:
+    """The answers in these files, of any task that is assigned."""
+    fixed = {"before": {}, "keyed": {}, "old": tasks_of(assigned, text), "named": paths, "marked": {}, "listed": {}}
+    return file_answers.pull(paths, assigned, text, TAXONOMY, **fixed | more)
+
+
 def back(*paths: Path):
-    return pull(list(paths), *world(), TAXONOMY, guideline(), locate)
+    return pull(list(paths), *world())
 
 
 def anns(path: Path) -> Path:

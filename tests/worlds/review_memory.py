@@ -59,7 +59,7 @@ class Memory:
         self.made[place] = name
         return sync.Project(place, name, place)
 
-    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
+    def task_of(self, sheet: sheets.Sheet, taxonomy: Any) -> dict[str, Any]:
         fields = {"key": sheet.key, "subject": sheet.task.subject, "ask": sheet.ask}
         return fields | {"asked": sheet.asked, "taxonomy": taxonomy.digest}
 

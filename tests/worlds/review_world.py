@@ -1,7 +1,6 @@
 """Four conversations and two proposals for tests of review tools, and drivers that answer in each tool as a person."""
 
 import html
-import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import polars as pl
 import pytest
 
 from annotation.tools import sync, task_conversion as sheets
-from annotation.tools.argilla import NO_CARD
+from annotation.tools.argilla import ADJUDICATOR, NO_CARD
 from annotation.tools.label_studio import CONTROLS
 from annotation.tools.label_studio_client import Server
 from saferec_builder.storage import tables, workspace as store
@@ -311,21 +310,23 @@ class Argilla:
         return list(self.server.records(projects[-1].id)) if projects else []  # the newest: traits may have been added
 
     def tasks(self, who: str) -> dict[str, list[str]]:
-        return {
-            subject_of(r["fields"]["dialogue"]): json.loads(r["metadata"]["saferec"])["asked"]
-            for r in self._records(who)
-        }
+        asked = self._asked()
+        return {subject_of(r["fields"]["dialogue"]): asked[r["external_id"]] for r in self._records(who)}
+
+    def _asked(self) -> dict[str, list[str]]:
+        return dict(store.read(self.ws, tables.KEYED).select("task", "asked").iter_rows())
 
     def answer(self, who: str, person: Person) -> int:
-        done = 0
+        done, asked = 0, self._asked()
+        ruling = any(f"-{ADJUDICATOR}-" in project.place for project in self.projects(who)[-1:])
         for record in self._records(who):
             subject = subject_of(record["fields"]["dialogue"])
-            traits = json.loads(record["metadata"]["saferec"])["asked"]
+            traits = asked[record["external_id"]]
             verdict = person(subject, traits)
             if verdict is None:
                 continue
             text = html.unescape(record["fields"]["dialogue"])  # the page treats it as HTML
-            body = {"values": self.values(text, verdict, traits), "status": "submitted"}
+            body = {"values": self.values(text, verdict, traits, ruling), "status": "submitted"}
             if verdict.outcome == sheets.RATHER_NOT:
                 body["status"] = "discarded"
             responses = record.get("responses") or []
@@ -337,12 +338,14 @@ class Argilla:
         return done
 
     @staticmethod
-    def values(text: str, verdict: Verdict, asked: list[str]) -> dict[str, Any]:
+    def values(text: str, verdict: Verdict, asked: list[str], ruling: bool = False) -> dict[str, Any]:
         spans = []
         for trait, quote in verdict.present.items():
             start = len(text[: text.index(quote)].encode("utf-16-le")) // 2
             end = start + len(quote.encode("utf-16-le")) // 2
-            spans.append({"start": start, "end": end, "label": trait})
+            spans.append(
+                {"start": start, "end": end, "label": sheets.numbered(asked.index(trait) + 1) if ruling else trait}
+            )
         words = ["Yes" if t in verdict.present else "Unsure" if t in verdict.unsure else "No" for t in asked]
         reply: dict[str, Any] = {f"verdict_{n}": word for n, word in enumerate(words + [NO_CARD] * (3 - len(words)), 1)}
         others = [[t for t in slugs if t not in asked] for slugs in (verdict.present, verdict.unsure)]

@@ -70,7 +70,10 @@ def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) 
 DONE = control("outcome", choices=[READ])
 
 
-def record(status: str, values: dict[str, Any] | None) -> dict[str, Any]:
+def in_argilla(status: str, values: dict[str, Any] | None, made: Sheet | None = None) -> Response:
+    """ann's answer in Argilla, by our record of what was asked."""
+    made = made or sheet()
     row = {"status": status, "values": values, "user_id": "u1", "updated_at": "2026-01-01T00:00:00"}
-    fields = argilla.record_of(sheet(), "g", TAXONOMY)
-    return {**fields, "id": "r1", "responses": [row]}
+    record = argilla.record_of(made, TAXONOMY) | {"id": "r1", "responses": [row]}
+    (response,) = argilla.responses_of(record, {"u1": "ann"}, "x", lambda key: made.turns)
+    return replace(response, asked=made.asked, taxonomy=TAXONOMY.digest)

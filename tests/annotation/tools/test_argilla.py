@@ -1,15 +1,16 @@
 """Records of Argilla: the page shows the exact text, and spans come back."""
 
 import html
-import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 
 from annotation.tools import argilla, argilla_client as argilla_server
-from annotation.tools.task_conversion import READ, units16
-from tests.worlds.sheet_answers import TAXONOMY, ours, record, sheet, verdicts
+from annotation.tools.sync import Project
+from annotation.tools.task_conversion import RATHER_NOT, READ, take, units16
+from annotation.tools.tasks_and_answers import Pulled
+from tests.worlds.sheet_answers import STAMP, TASK, TAXONOMY, in_argilla, ours, sheet, verdicts
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=15), min_size=1, max_size=4))
@@ -27,31 +28,46 @@ def test_argillas_page_gets_no_markup_and_shows_the_very_text(text):
     assert html.unescape(escaped) == text
 
 
-def test_words_after_markup_come_back_and_so_do_those_of_records_sent_before():
-    """The previous version had no cards and another gap between turns; the very first one had no escapes."""
+def test_words_after_markup_come_back():
     text = "<b>Tom & Jerry</b>: no blood"
-    turns = [{"role": "recommender", "text": "Hi"}, {"role": "seeker", "text": text}]
     start = text.index("blood")
     span = {"turn": 1, "start": start, "end": start + 5, "quote": "blood"}
-    entry = argilla.record_of(replace(sheet(spans=[span]), turns=turns), "g", TAXONOMY)
+    made = replace(sheet(spans=[span]), turns=[{"role": "recommender", "text": "Hi"}, {"role": "seeker", "text": text}])
+    entry = argilla.record_of(made, TAXONOMY)
     assert entry["fields"]["dialogue"].startswith("recommender: Hi\nseeker: &lt;b&gt;Tom &amp; Jerry")
-    (mark,) = entry["suggestions"]["evidence"]
-    spans = {"value": [mark | {end: mark[end] + 1 for end in ("start", "end")}]}  # one more line break before it
-    old = {"present": {"value": ["gore"]}, "openly": {"value": ["gore"]}, "outcome": {"value": READ}, "evidence": spans}
-    new = {"verdict_1": {"value": "Yes"}, "openly": {"value": ["gore"]}, "evidence": {"value": [mark]}}
-    facts = json.loads(entry["metadata"]["saferec"])
-    plain = json.dumps({name: value for name, value in facts.items() if name != "escaped"})
-    lines = f"recommender: Hi\n\nseeker: {text}"
-    for values, cards, extra in (
-        (new, True, {}),
-        (old, False, {"fields": {"dialogue": html.escape(lines, quote=False)}}),
-        (old, False, {"fields": {"dialogue": lines}, "metadata": {"saferec": plain}}),
-    ):
-        row = {"status": "submitted", "values": values, "user_id": "u1", "updated_at": "2026-01-01T00:00:00"}
-        stored = entry | {"id": "r1", "responses": [row]} | extra
-        (reply,) = argilla.responses_of(stored, {"u1": "ann"}, "x", lambda key: turns, cards=cards)
-        assert (reply.spans, reply.forms, reply.outcome) == ({"gore": [span]}, {"gore": "explicit"}, READ), extra
-        assert reply.verdicts == ({0: "present"} if cards else None) and reply.present == ([] if cards else ["gore"])
+    for explicit, form in (([], "implicit"), (["gore"], "explicit")):
+        values = {"verdict_1": "Yes", "openly": explicit, "evidence": entry["suggestions"]["evidence"]}
+        pulled = take_all(in_argilla("submitted", {name: {"value": v} for name, v in values.items()}, made), made)
+        assert [(a["trait"], a["form"], a["spans"]) for a in pulled] == [("gore", form, [span]), ("*", None, [])]
+
+
+def take_all(response, made):
+    """Returns the answers that are taken."""
+    pulled = Pulled()
+    take(pulled, response, made.task, made.turns, {}, STAMP, TAXONOMY)
+    assert not pulled.drops
+    return pulled.answers.values()
+
+
+def test_an_adjudicator_marks_words_of_disputed_traits_alone():
+    """Regression: the page offered all traits, and words of one that nobody disputed were dropped as `not asked`."""
+    unit = sheet().units[0]
+    task = replace(TASK, reviewer="ann", role="adjudicator")
+    made = replace(sheet(), task=task, units=[unit | {"trait": "needles", "spans": []}, unit])
+    form = {question["name"]: question["settings"] for question in argilla.questions(TAXONOMY, ruling=True)}
+    for name in ("evidence", "openly"):
+        assert [option["value"] for option in form[name]["options"]] == ["#1", "#2", "#3"]
+    suggested = argilla.record_of(made, TAXONOMY)["suggestions"]
+    assert [mark["label"] for mark in suggested["evidence"]] == suggested["openly"][1:] == ["#2"]
+    values = {"verdict_1": "No", "verdict_2": "Yes", **{name: suggested[name] for name in ("evidence", "openly")}}
+    response = in_argilla("submitted", {name: {"value": value} for name, value in values.items()}, made)
+    assert [(a["trait"], a["verdict"], a["form"], a["spans"]) for a in take_all(response, made)] == [
+        ("gore", "present", "explicit", unit["spans"]),
+        ("needles", "absent", None, []),
+    ]
+    stray = values | {"evidence": [suggested["evidence"][0] | {"label": "#3"}, *suggested["evidence"]]}
+    response = in_argilla("submitted", {name: {"value": value} for name, value in stray.items()}, made)
+    assert verdicts(response, task=task) == ({"gore": "present", "needles": "absent"}, ["not asked"])
 
 
 def test_a_data_set_that_asks_more_is_not_used(monkeypatch):
@@ -66,28 +82,34 @@ def test_a_data_set_that_asks_more_is_not_used(monkeypatch):
 
 
 def test_argilla_speaks_of_the_same_words():
-    task = argilla.record_of(sheet(), "g", TAXONOMY)
-    (span,) = task["suggestions"]["evidence"]
+    (span,) = argilla.record_of(sheet(), TAXONOMY)["suggestions"]["evidence"]
     values = {"evidence": {"value": [span]}, "verdict_1": {"value": "Yes"}}
-    (response,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
+    response = in_argilla("submitted", values)
     assert response.spans == {"gore": sheet().units[0]["spans"]}
     assert verdicts(response) == ({"gore": "present", "*": "absent"}, [])
-    (discarded,) = argilla.responses_of(record("discarded", None), {"u1": "ann"}, "x", ours)
-    assert verdicts(discarded) == ({"*": None}, [])
-    (discarded,) = argilla.responses_of(record("discarded", None), {"u1": "ann"}, "x", ours, cards=False)
-    assert verdicts(discarded) == ({}, ["skipped"])
-    assert not list(argilla.responses_of(record("draft", values), {"u1": "ann"}, "x", ours))
-    edited = record("submitted", values) | {"metadata": {"saferec": "no json"}}
-    (fallback,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
-    assert fallback.spans == response.spans  # our own text tells where the words stand
-    assert json.loads(task["metadata"]["saferec"])["asked"] == ["gore"]
+    assert verdicts(in_argilla("discarded", None)) == ({"*": None}, [])
+    row = {"status": "draft", "values": values, "updated_at": "2026-01-01T00:00:00"}
+    draft = argilla.record_of(sheet(), TAXONOMY) | {"responses": [row]}
+    assert not list(argilla.responses_of(draft, {}, "x", ours))
+
+
+@pytest.mark.parametrize(("status", "outcome"), [("submitted", ""), ("discarded", RATHER_NOT)])
+def test_an_answer_on_a_page_without_cards_is_asked_anew(status, outcome, monkeypatch):
+    """By an earlier version, whose answers said something else; who would rather not read a text is not asked again."""
+    server = argilla_server.Server("http://x", "t")
+    row = {"status": status, "values": None, "user_id": "u1", "updated_at": "2026-01-01T00:00:00"}
+    record = argilla.record_of(sheet(), TAXONOMY) | {"id": "r1", "responses": [row]}
+    monkeypatch.setattr(server, "records", lambda _: [record])
+    for place, expected in (("mark-reviewer-1", outcome), ("mark-cards-reviewer-3-1", outcome or READ)):
+        (response,) = server.responses(Project("7", "x", place), {"u1": "ann"}, ours, [], {})
+        assert response.outcome == expected
 
 
 @pytest.mark.parametrize(("cards", "questions", "place"), [(0, 3, "3"), (3, 3, "3"), (4, 8, "8"), (9, 20, "many")])
 def test_a_record_has_an_answer_to_each_question_but_its_own_cards(cards, questions, place):
     """Otherwise nobody could submit it: the server asks all questions of a data set for each of its records."""
     units = [sheet().units[0] | {"trait": trait} for trait in TAXONOMY.slugs[:cards]]
-    entry = argilla.record_of(replace(sheet(), units=units), "g", TAXONOMY)
+    entry = argilla.record_of(replace(sheet(), units=units), TAXONOMY)
     form = argilla.questions(TAXONOMY, questions)
     needed = [field["name"] for field in form if field["required"] and field["name"] not in entry["suggestions"]]
     assert needed == [f"verdict_{n}" for n in range(1, cards + 1)]
@@ -106,22 +128,9 @@ def test_an_adjudicator_is_asked_nothing_whose_answer_is_refused():
     assert reader != adjudicator
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        '{"asked": null, "places": [[0, "a", 3], 5, [1, 2]], "shown": [], "guideline": 3, "taxonomy": []}',
-        '{"asked": {"a": 1}, "places": {"0": 1}, "shown": {"gore": 5}}',
-        '"asked"',
-        5,
-        "[" * 5_000,
-    ],
-)
-def test_what_an_administrator_made_of_a_record_of_argilla_stops_no_pull(facts):
-    values = {"present": {"value": ["gore"]}, "note": {"value": "half \ud83d"}, "verdict_1": {"value": ["Yes"]}}
-    edited = record("submitted", values) | {"metadata": {"saferec": facts}}
-    (response,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
-    assert (response.who, response.present, response.asked, response.shown) == ("ann", ["gore"], [], frozenset())
-    assert response.note == "half ?" and response.guideline is None
+def test_half_a_character_stops_no_pull():
+    response = in_argilla("submitted", {"note": {"value": "half \ud83d"}, "verdict_1": {"value": ["Yes"]}})
+    assert (response.note, response.verdicts) == ("half ?", {0: ""})
 
 
 @pytest.mark.parametrize("many", [1, 2, 3])

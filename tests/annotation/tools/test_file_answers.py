@@ -7,14 +7,12 @@ import pytest
 
 from annotation.routing import texts
 from annotation.tools import files
-from annotation.tools.file_answers import pull
 from annotation.tools.files import COLUMNS
 from annotation.tools.guidelines import guideline
-from annotation.tools.quotes import locate
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables
 from tests.worlds.csv_rows import rows_of, save
-from tests.worlds.review_csv import SPAN, TAXONOMY, TEXT, answers, back, fill, reasons, unit, world, write
+from tests.worlds.review_csv import SPAN, TAXONOMY, TEXT, answers, back, fill, pull, reasons, unit, world, write
 
 DONE = ({"verdict": "present"}, {"verdict": "absent"}, {"verdict": "none"})
 
@@ -133,7 +131,7 @@ def test_a_row_that_is_gone_is_no_absent(pushed, tmp_path):
     assert reasons(part) == ["`*` before the rest"]
     assert sorted(answers(save(tmp_path / "first.csv", [needles]), part)) == ["*", "gore", "needles"]
     earlier = {("sensitivity", "c1", "ann", "reviewer"): {"needles": {TAXONOMY.digest}}}
-    assert not pull([part], *world(), TAXONOMY, guideline(), locate, before=earlier).drops
+    assert not pull([part], *world(), before=earlier).drops
     unknown = save(tmp_path / "unknown.csv", [row | {"shown": ""} for row in others])  # the column is not needed
     assert "*" in answers(unknown)
 
@@ -182,7 +180,7 @@ def test_a_table_that_is_no_sheet_is_refused_where_it_is_named_and_else_passed_o
         with pytest.raises(ReviewError, match=rf"{path.name}: no sheet of .*review push"):
             list(files.lines(path))
     fill(pushed, *DONE)
-    inputs = ([notes, pushed], *world(), TAXONOMY, guideline(), locate)
+    inputs = ([notes, pushed], *world())
     pulled = pull(*inputs, named=[pushed])
     assert (len(pulled.answers), pulled.no_sheets) == (3, [str(notes)])
     with pytest.raises(ReviewError):
@@ -220,7 +218,7 @@ def test_an_answer_belongs_to_the_text_that_was_shown(pushed):
     fill(pushed, *DONE)
     newer = text.with_columns(digest=pl.lit("d2"), turns=pl.lit([], text.schema["turns"]))
     versions = pl.concat([text.with_columns(current=pl.lit(False)), newer])
-    given_answers = pull([pushed], assigned, versions, TAXONOMY, guideline(), locate).answers.values()
+    given_answers = pull([pushed], assigned, versions).answers.values()
     assert {answer["digest"] for answer in given_answers} == {"d1"}
     assert next(iter(given_answers))["spans"] == [SPAN]
 
@@ -232,11 +230,11 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
     rows = [unit(trait, kind="item_flag", subject="i1", digest=text["digest"][0]) for trait in ("gore", "*")]
     path = tmp_path / "ann.csv"
     write(path, *rows, text=text)
-    assert rows_of(path)[0]["text"] == "Alien (1979), film, horror"
+    assert rows_of(path)[0]["text"] == "Alien (1979), film, horror\n1. plot: (no plot)"
     assert "absent" not in rows_of(path)[1]["definition"]
     fill(path, {"verdict": "present"}, {"verdict": "needles"})
     assignments = tables.ASSIGNMENTS.frame(assigned)
-    pulled = pull([path], assignments, text, TAXONOMY, guideline(), locate)
+    pulled = pull([path], assignments, text)
     assert [(answer["trait"], answer["verdict"]) for answer in pulled.answers.values()] == [
         ("gore", "present"),
         ("needles", "present"),
@@ -262,7 +260,7 @@ def test_twice_the_tasks_are_twice_the_work(tmp_path, monkeypatch):
         assigned = [("sensitivity", name, "ann", "reviewer", "d1", "proposed", "push-1") for name in names]
         units = [unit(trait, subject=name) for name in names for trait in ("gore", "*")]
         path = fill(write(tmp_path / "ann.csv", *units, text=text), *[{"verdict": "absent"}] * len(units))
-        pulled = pull([path], tables.ASSIGNMENTS.frame(assigned), text, TAXONOMY, guideline(), locate)
+        pulled = pull([path], tables.ASSIGNMENTS.frame(assigned), text)
         assert len(pulled.answers) == len(units) and not pulled.drops
         return reads[0]
 

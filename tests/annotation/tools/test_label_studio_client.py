@@ -3,7 +3,21 @@
 import pytest
 
 from annotation.tools import argilla_client as argilla_server, label_studio_client as label_studio_server
+from annotation.tools.label_studio import interface
+from annotation.tools.sync import Project
 from saferec_builder.core.errors import ReviewError
+from tests.worlds.sheet_answers import TAXONOMY
+
+
+def test_a_project_shows_another_page_once_its_interface_or_guidelines_were_edited():
+    server, setup = (
+        label_studio_server.Server("http://x", "t"),
+        (interface(TAXONOMY), label_studio_server.instructions()),
+    )
+    page = server.project_page("mark cards reviewer", TAXONOMY)
+    edited = [(setup[0].replace('alias="needles"', 'alias="nedles"'), setup[1]), (setup[0], "quick!")]
+    for shown in (setup, (f"{setup[0]}\n", setup[1]), *edited):  # the server strips the interface
+        assert (server.project_page_there(Project("7", "x", "place", shown)) == page) == (shown not in edited)
 
 
 def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():

@@ -16,9 +16,8 @@ from tests.worlds.sheet_answers import (
     card,
     control,
     exported,
+    in_argilla,
     mark,
-    ours,
-    record,
     sheet,
     verdicts,
 )
@@ -155,10 +154,9 @@ def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
     with pytest.raises(ReviewError, match="propose again"):
         label_studio.task_of(sheet(**change), TAXONOMY)
     with pytest.raises(ReviewError, match="propose again"):
-        argilla.record_of(sheet(**change), "g", TAXONOMY)
+        argilla.record_of(sheet(**change), TAXONOMY)
 
 
 def test_nothing_else_is_no_trait():
     values = {name: {"value": [argilla.NOTHING]} for name in ("present", "unsure")} | {"verdict_1": {"value": "No"}}
-    (response,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
-    assert verdicts(response) == ({"gore": "absent", "*": "absent"}, [])
+    assert verdicts(in_argilla("submitted", values)) == ({"gore": "absent", "*": "absent"}, [])
