@@ -42,7 +42,7 @@ REMEMBERED = 1 << 18  # titles in a cache
 DEEP = 5  # nesting of objects in which a list is searched
 
 _POSITION = re.compile(rf"\d{{1,3}}\. ([^*_`\"“«\n]+?) \(({YEAR})\)$")
-_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
+_RULE = re.compile(r"^\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")
 _ASIDE = re.compile(
     r"not[ _-]|avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched"
     r"|liked"
@@ -69,6 +69,7 @@ _REPLACEMENTS = str.maketrans(
 _THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
 # some templates open <think> in the prompt
 _UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>|~~[^~\n]+~~", re.S)
+_ANSWER = re.compile(r"<(?:final_?)?(?:answer|output|response|recommendations?|list)>")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
@@ -130,22 +131,19 @@ def tidied(text: str) -> str:
 
 
 def _said(text: str) -> str:
-    """The text without thoughts (an unclosed <think> goes to the end) and what is struck out. A closing tag that is
-    missing is looked for once, for a text may open it ten thousand times."""
-    parts, end, at, unclosed = list[str](), 0, 0, set[str]()
-    while match := _UNREAD.search(text, at):
-        at = match.end()
+    """The text without thoughts and what is struck out. Unclosed thoughts go to the answer's tag, or to the end. A
+    missing closing tag is looked for once, for a text may open it ten thousand times."""
+    parts, end, unclosed = list[str](), 0, set[str]()
+    while match := _UNREAD.search(text, end):
+        parts.append(text[end : match.start()])
+        end = match.end()
         if name := match[1]:
-            closing = f"</{name}>"
-            if name not in unclosed and (close := text.find(closing, at)) >= 0:
-                at = close + len(closing)
-            elif name == "think":
-                at = len(text)
+            close = -1 if name in unclosed else text.find(closing := f"</{name}>", end)
+            if close >= 0:
+                end = close + len(closing)
             else:
                 unclosed.add(name)
-                continue
-        parts.append(text[end : match.start()])
-        end = at
+                end = answer.start() if (answer := _ANSWER.search(text, end)) else len(text)
     return "".join([*parts, text[end:]])
 
 

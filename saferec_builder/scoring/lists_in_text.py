@@ -36,13 +36,13 @@ _OBJECT = r"(?:\s+(?:these|those|them|the following|from this one|for now|for yo
 # headings of lists that are not recommended: "Avoid:", "B. Films to skip (gore):", "I would not recommend these:",
 # "Popular, but not for you:", "Reasoning", "You liked:"; but "Films that avoid gore:" is, and "Skip if ..." is a note
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
-_ADVERBS = r"(?:(?:to|you should|you may want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
+_ADVERBS = r"(?:(?:to|you should|you (?:may|might) want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
 _UNFIT = (
     r"(?:(?:not |un)(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))|(?:poor|bad) fits?)"
 )
 _WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
-    rf"(?:[a-z][.)]\s+)?(?:{_SUBJECT}{_ADVERBS}"
+    rf"(?:[a-z][.)]\s+)?(?:(?:[^.!?:]*,\s+)?{_SUBJECT}{_ADVERBS}"
     rf"(?:avoid|skip|exclude|stay away(?: from)?|steer clear(?: of)?|leave out|instead of){_OBJECT}"
     rf"|{_SUBJECT}{_ADVERBS}(?:i\s+)?(?:(?:(?:would|do|can) ?)?not|\w+n['’]t) "
     rf"(?:recommend|recommended|suggest|watch|pick){_OBJECT}"
@@ -59,8 +59,7 @@ _CROSSED_HEADING = re.compile(
     rf"(?=[\s#*_]*[{_CROSS}][^{_CROSS}]*$|[^{_CROSS}(]*[{_CROSS}]\W*$)"
     rf"\s*(?:#+|[{_CROSS}\s]*(?=\*\*[^*]+\*\*:?\W*$|.*:\W*$))"
 )
-
-
+_FREE = re.compile(r"\b(?:no|zero|without) (?!way\b|thanks\b)\w|-free\b", re.I)  # "❌ Gore-free films:" are wanted
 _NEAR = 50  # lines that are read to tell a heading from a note
 
 
@@ -94,7 +93,7 @@ def left_out(heading: str) -> re.Match[str] | None:
     line = heading[:POSITION]
     if GROUP.search(line) or YEAR_AFTER.match(line) or line.rstrip(" *_").endswith("?"):
         return None
-    crossed = _CROSSED_HEADING.match(line)
+    crossed = _CROSSED_HEADING.match(line) and not _FREE.search(line)
     return _NOT_RECOMMENDED.fullmatch("avoid" if crossed else re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
 
 
@@ -129,7 +128,8 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
         return 0
     first = (indent, "-" if sign == "1" else "none") if is_position else marks[after][:2]
     end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
-    if not first[1] and (n == 0 or not lines[n - 1].strip()):  # lines without marks end at a blank one
+    is_heading = (has_colon or _style(lines[n]) or after > n + 1) and (n == 0 or not lines[n - 1].strip())
+    if not first[1] and is_heading:  # lines without marks end at a blank one
         ends = (
             m
             for m in range(max(after, n + 1), len(lines))
