@@ -55,7 +55,9 @@ _RECOMMENDED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of 
 _TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
 _LISTS = frozenset(("movies", "films", "games", "titles", "items"))
 _ABOUT_USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
-_TITLE_KEYS = ("title", "name", "movie_title", "movie", "film", "game", "item")
+_RANK = re.compile(r"(?:(?:rank|pick|movie|film|title|game|item|recommendation)[ _#]*)?\d+", re.I)
+_KIND = re.compile(r"^(?:movie|film|game|item)_")
+_TITLE_KEYS = ("title", "name", "movie", "film", "game", "item")
 _YEAR_KEYS = ("year", "release_year", "release_date", "released")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
@@ -219,7 +221,7 @@ def _title_list(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]
     ]
     if entry and (entry.year or (entry.item and not has_titles(_objects(inner, look)))):
         return [value]
-    if value and all(str(key).isdecimal() for key in value):
+    if value and all(_RANK.fullmatch(str(key)) for key in value):
         return [item for child in value.values() for item in (_title_list(child, look, depth + 1) or [child])]
     parts = {str(key).lower(): _title_list(child, look, depth + 1) for key, child in value.items()}
     lists = {key: part for key, part in parts.items() if part and not _ASIDE.search(key)}
@@ -239,16 +241,21 @@ def _object(item: Any, look: Look) -> Entry | None:
         return entry_of(item, look) if item.strip() else None
     if not isinstance(item, dict):
         return None
-    fields = {str(key).lower(): value for key, value in item.items()}
-    if isinstance(nested := next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None), dict):
-        fields = {str(key).lower(): value for key, value in nested.items()}
+    fields = _fields(item)
     title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
+    if isinstance(title, dict):
+        fields = _fields(title)
+        title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
     if not isinstance(title, str | int) or isinstance(title, bool):
         return None
     year, name = year_in(next((fields[k] for k in _YEAR_KEYS if k in fields), None)), str(title).strip()
     if year and (item_id := look(name, year)):
         return Entry(name, year, item_id)
     return entry_of(f"{name} ({year})" if year and not GROUP.search(name) else name, look)
+
+
+def _fields(item: dict[str, Any]) -> dict[str, Any]:
+    return {_KIND.sub("", str(key).lower()): value for key, value in item.items()}
 
 
 def _table(lines: Sequence[str], look: Look) -> list[Entry]:
@@ -272,6 +279,8 @@ def _cell_entry(row: list[str], title: int | None, year: int | None, look: Look)
     if title is None or title >= len(row):
         title = next((n for n, cell in enumerate(row) if cell and not re.fullmatch(r"#?\d{1,3}[.)]?", cell)), None)
     if title is None or not row[title]:
+        return None
+    if any(left_out(cell.partition(":")[0]) for cell in row[title + 1 :]):
         return None
     years = [row[year]] if year is not None and year < len(row) else row[title + 1 :]
     cell_year = next((cell for cell in years if re.fullmatch(YEAR, cell)), None)

@@ -21,11 +21,11 @@ GROUP = re.compile(
     rf"[(\[]\s*(?:({YEAR})(?:\s*[-–—/]\s*(?:\d{{2,4}}|present)?)?|({YEAR})[\s,;]+[^()\[\]\n]{{1,60}}"
     rf"|[^()\[\]\n]{{1,60}}[,;]\s*({YEAR}))\s*[)\]]"
 )
-YEAR_AFTER = re.compile(rf"^(.*\S)\s*(?:,|\s[-–—])\s*({YEAR})\W*$")  # a title, 1999
+YEAR_AFTER = re.compile(rf"^(.*?\S)\s*(?:,|\s[-–—])\s*({YEAR})(?:\W*$|\s+[-–—|(]+\s*\S)")  # a title, 1999 - a reason
 _YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only if the catalogue has that title and year
 YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - a title
 DASH = re.compile(r"\s+[-–—]\s+")
-_REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
+_REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+|\s+(?P<by>by|starring)\s+")
 _LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
 _LEAD = re.compile(
     r"^(?:(?:try|watch|see|play|check out|consider|how about|what about|maybe|perhaps|also|and|or|then|next|finally"
@@ -131,7 +131,7 @@ def _cuts(text: str) -> Iterator[str]:
     for cut in reversed(list(_REASON.finditer(text))):
         rest = text[cut.end() :]
         # "Saw: a grim one" ends in a reason; "Saw: Reborn" is another title, and perhaps an invented one
-        if rest[:1].islower() or len(rest.split()) >= 5:
+        if rest[:1].islower() or len(rest.split()) >= (2 if cut["by"] else 5):
             yield text[: cut.start()]
 
 

@@ -99,8 +99,8 @@ def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
 def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
     """A line without a year in brackets: one title, several between commas, or prose (no entries)."""
     title = clean(line)
-    if item := look(title):
-        return [Entry(title, None, item)]
+    if (entry := named(title, look)).item:
+        return [entry]
     if YEAR_AFTER.match(line) or YEAR_BEFORE.match(line):
         entry = yearless(line, look)
         return [entry] if entry.item or not alone else []
