@@ -27,20 +27,24 @@ _JOIN = re.compile(r"[\s\x02\x03]*(?:[,;|&/+]\s*(?:(?:and|or|then|also|plus|&)\s
 _EDITION = re.compile(r"\b(?:cut|edition|version|remaster\w*|restor\w+|remake|season|dir|directed)\b", re.I)
 _MARKER = re.compile(
     r"^(\s*)(?:>\s*)*(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
-    r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|(?i:(?:film|movie|game|pick|option|recommendation|no\.?) )?#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
+    r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|(?i:(?:film|movie|game|pick|option|recommendation|no\.?) )?"
+    r"#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
 )
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
 _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 _OBJECT = (
-    r"(?:\s+(?:these|those|them|the following|from this one|for now|for you|and why|list|films|movies|titles|games|picks"
-    r"|candidates|options))*"
+    r"(?:\s+(?:these|those|them|the following|from this one|for now|for you|and why|list|films|movies|titles|games"
+    r"|picks|candidates|options))*"
 )
 # headings of lists that are not recommended: "Avoid:", "B. Films to skip (gore):", "I would not recommend these:",
 # "Popular, but not for you:", "Reasoning", "You liked:"; but "Films that avoid gore:" is, and "Skip if ..." is a note
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|things|what|which)(?: that| which)?\s+)?"
 _ADVERBS = r"(?:(?:to|you should|you (?:may|might) want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
-_UNFIT = r"(?:(?:(?:(?:may|might) )?not (?:be )?|un)(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))|(?:poor|bad) fits?)"
+_UNFIT = (
+    r"(?:(?:(?:(?:may|might) )?not (?:be )?|un)(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))"
+    r"|(?:poor|bad) fits?)"
+)
 _WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
     rf"(?:[a-z][.)]\s+)?(?:(?:[^.!?:]*,\s+)?{_SUBJECT}{_ADVERBS}"
