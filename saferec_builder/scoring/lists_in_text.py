@@ -42,8 +42,8 @@ _OBJECT = (
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|things|what|which)(?: that| which)?\s+)?"
 _ADVERBS = r"(?:(?:to|you should|you (?:may|might) want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
 _UNFIT = (
-    r"(?:(?:(?:(?:may|might) )?not (?:be )?|un)(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))"
-    r"|(?:poor|bad) fits?)"
+    r"(?:(?:(?:(?:may|might) )?not (?:be )?|un)"
+    r"(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))|(?:poor|bad) fits?)"
 )
 _WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
