@@ -128,12 +128,10 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
         return 0
     indent, sign, _ = marks[n]
     is_position, has_colon = sign in ("1", "-"), _ends_in_colon(lines[n])
-    if not has_colon and (heading["cause"] or (heading["why"] and not sign and not _style(lines[n]))):
-        return 0
     after = next((m for m in range(n + 1, len(lines)) if lines[m].strip()), n)
     if not is_position and after > n and marks[after].sign and _is_note(lines, marks, n, after):
         return 0
-    first = (indent, "-" if sign == "1" else "none") if is_position else marks[after][:2]
+    first = marks[after][:2]
     end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
     is_heading = (has_colon or _style(lines[n]) or after > n + 1) and (n == 0 or not lines[n - 1].strip())
     if not first[1] and is_heading:  # lines without marks end at a blank one
