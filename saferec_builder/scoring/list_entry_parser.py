@@ -165,21 +165,18 @@ def entry_of(text: str, look: Look) -> Entry:
         return Entry(title, year, item)
     text = marked(text)
     groups = list(GROUP.finditer(text))
-    if not groups and (item := look(clean(text))):  # the 2001 in "2001: A Space Odyssey" is not its year
-        return Entry(clean(text), None, item)
-    if groups and not clean(text[: groups[0].start()]) and clean(text[groups[0].end() :]):
+    if not groups:
+        return yearless(text, look)
+    if not clean(text[: groups[0].start()]) and clean(text[groups[0].end() :]):
         return choose(text[groups[0].end() :], year_of(groups[0]), look)
-    for group in groups:
-        entry = choose(text[: group.start()], year_of(group), look)
-        if entry.item:
-            return entry
-    if groups:
-        return choose(text[: groups[0].start()] or text, year_of(groups[0]), look)
-    return yearless(text, look)
+    entries = [choose(text[: group.start()] or text, year_of(group), look) for group in groups]
+    return next((entry for entry in entries if entry.item), entries[0])
 
 
 def yearless(text: str, look: Look) -> Entry:
     """A list position without a year in brackets: "Title, 1999", "1999 - Title", "Title 1999", "Title - a reason"."""
+    if (entry := Entry(clean(text), None, look(clean(text)))).item:  # the 2001 in "2001: A Space Odyssey" is no year
+        return entry
     if year_last := YEAR_AFTER.match(text):
         return choose(year_last[1], int(year_last[2]), look)
     if year_first := YEAR_BEFORE.match(text):
