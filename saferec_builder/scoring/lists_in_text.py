@@ -126,33 +126,25 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     """Where the list ends whose heading at n says that it is not recommended; 0 if there is no such heading."""
     if not (heading := left_out(lines[n])):
         return 0
-    indent, sign, _ = marks[n]
-    is_position, has_colon = sign in ("1", "-"), _ends_in_colon(lines[n])
     after = next((m for m in range(n + 1, len(lines)) if lines[m].strip()), n)
-    if not is_position and after > n and marks[after].sign and _is_note(lines, marks, n, after):
+    if _is_note(lines, marks, n, after):
         return 0
-    first = marks[after][:2]
-    end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
-    is_heading = (has_colon or _style(lines[n]) or after > n + 1) and (n == 0 or not lines[n - 1].strip())
-    if not first[1] and is_heading:  # lines without marks end at a blank one
+    (indent, sign, _), rest = marks[after], range(n + 1, len(lines))
+    if sign:  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
+        ends = (m for m in rest if lines[m].strip() and marks[m].indent <= indent and marks[m][:2] != (indent, sign))
+    elif (n > 0 and lines[n - 1].strip()) or not (_ends_in_colon(lines[n]) or _style(lines[n]) or after > n + 1):
+        ends = iter(rest)  # no heading stands there
+    else:  # lines without marks end at a blank one
         ends = (
             m
-            for m in range(max(after, n + 1), len(lines))
+            for m in rest[max(after - n - 1, 0) :]
             if not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])
         )
-        end = next(ends, len(lines))
-    while first[1] and end < len(lines):
-        if lines[end].strip() and marks[end][:2] != first and marks[end].indent <= first[0]:
-            break
-        end += 1
-    # a film may be called "Skip": but not without a year beside one with a year, or above titles
-    before = next((line for line in lines[max(0, n - _NEAR) : n][::-1] if line.strip()), "")
-    if any(GROUP.search(line) and _is_title(_text(line), look) for line in (before, lines[after])):
-        return end
+    end = next(ends, len(lines))
+    # a film may be called "Skip": but not above titles
     beneath = [line for line in lines[n + 1 : end][:_NEAR] if line.strip()]
-    if entry_of(heading.string, look).item and not any(_is_title(_text(line), look) for line in beneath):
-        return 0
-    return end if beneath or has_colon or not is_position else 0
+    is_film = entry_of(heading.string, look).item and not any(_is_title(_text(line), look) for line in beneath)
+    return 0 if is_film else end
 
 
 def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -> bool:

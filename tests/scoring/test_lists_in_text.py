@@ -238,6 +238,7 @@ def test_films_that_are_called_like_a_warning(form):
     undated = form.replace(" ({})", "")
     for text in ("\n".join(f.format(*film) for film in films.values()) for f in (form, undated)):
         assert parse(text, find, "film").ranked == ["skip", "out", "heat"]
+    assert parse("Skip\n- Left Out (2012)\n\nWatch\n- Heat (1995)", find, "film").ranked == ["heat"]  # a heading
 
 
 def test_a_note_below_a_title_does_not_end_the_list():
