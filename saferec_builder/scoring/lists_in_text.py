@@ -80,7 +80,7 @@ class _Position(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's, "|" in a table, else ""."""
+    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's, else ""."""
 
     indent: int
     sign: str
@@ -153,12 +153,9 @@ def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -
     above = [marks[m][:2] for m in range(max(0, n - _NEAR), n) if lines[m].strip() and marks[m].indent <= indent]
     if marks[n].indent > indent:
         return (indent, sign) in above
-    if _ends_in_colon(lines[n]) or "#" in _style(lines[n]):
-        return False
-    if number > 1:
-        return True
-    if above[-1:] != [(indent, sign)]:
-        return False
+    is_heading = _ends_in_colon(lines[n]) or "#" in _style(lines[n])
+    if is_heading or number > 1 or above[-1:] != [(indent, sign)]:
+        return number > 1 and not is_heading
     is_alone = above[-2:-1] != [(indent, sign)]
     has_why = bool((heading := left_out(lines[n])) and heading["why"])
     if lines[n - 1].strip():
@@ -177,8 +174,6 @@ def _ends_in_colon(line: str) -> bool:
 
 def _mark(line: str) -> _Mark:
     number, indent = _MARKER.match(line), len(line) - len(line.lstrip())
-    if line[indent:].startswith("|"):
-        return _Mark(indent, "|", 0)
     if BULLET.match(line) or not number or not (number[2] or number[3]):
         return _Mark(indent, "-" if BULLET.match(line) else "", 0)
     return _Mark(indent, "#1" if "#" in number[0] else "1", int(number[2] or number[3]))
@@ -244,12 +239,10 @@ def _title_of(line: str, look: Look) -> Entry | None:
         item = look(clean(text)) if _style(line) and not text.rstrip(CLOSE).endswith(":") else None
         return Entry(clean(text), None, item) if item else None
     entry = entry_of(text, look)
-    if not clean(text).startswith(entry.title):
-        return None  # "Because you liked **Heat (1995)**:"
-    if re.search(r"\w", text[group.end() :]) and len(_entries_of(text, look)) < 2:  # a reason on the same line
-        return entry if entry.item and _style(line) and not text.endswith(":") else None
-    label = ":" in text[: group.start()] and not (text.startswith(OPEN) and CLOSE not in text[: group.start()])
-    return entry if entry.item or (not label and title_case(entry.title)) else None
+    # "Because you liked **Heat (1995)**:", "**Heat (1995)** fans will like:"
+    if not clean(text).startswith(entry.title) or (text.endswith(":") and re.search(r"\w", text[group.end() :])):
+        return None
+    return entry if entry.item or title_case(entry.title) else None
 
 
 def _plain_text(line: str) -> str:
@@ -267,28 +260,23 @@ def _is_title(text: str, look: Look) -> bool:
 
 
 def _numbered(lines: Sequence[str]) -> list[_Position]:
-    """The lines that begin with a number, if the numbers count up."""
+    """The lines that begin with a number, if the numbers count up; those without punctuation ("1 Alien") from one."""
+    positions, bare = _positions(lines, _MARKER), _positions(lines, _BARE_NUMBER)
+    numbers = [position.number for position in positions]
+    # "300: a title" among titles without numbers does not count
+    if len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers)):
+        return positions
+    return bare if [position.number for position in bare] == [*range(1, len(bare) + 1)] else []
+
+
+def _positions(lines: Sequence[str], pattern: re.Pattern[str]) -> list[_Position]:
     positions = []
     for n, line in enumerate(lines):
-        if (marker := _MARKER.match(line)) and (number := marker[2] or marker[3]):
+        if (marker := pattern.match(line)) and (number := next(filter(None, marker.groups()[1:]), None)):
             # "**1. Title**": the closing asterisks are in the text
             text = line[marker.end() :].replace("**", "", marker[0].count("**") % 2)
             positions.append(_Position(n, len(marker[1]), int(number), text))
-    numbers = [position.number for position in positions]
-    # "300: a title" among titles without numbers does not count
-    counts = len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers))
-    return positions if counts else _bare_numbered(lines)
-
-
-def _bare_numbered(lines: Sequence[str]) -> list[_Position]:
-    """The lines with a number without punctuation ("1 Alien"), if these count up from one, unlike numbers in titles."""
-    bare = [(n, line, m) for n, line in enumerate(lines) if (m := _BARE_NUMBER.match(line))]
-    if len(bare) < 2 or [int(m[2]) for _, _, m in bare] != [*range(1, len(bare) + 1)]:
-        return []
-    return [
-        _Position(n, len(m[1]), int(m[2]), line[m.end() :].replace("**", "", m[0].count("**") % 2))
-        for n, line, m in bare
-    ]
+    return positions
 
 
 def _bulleted(lines: Sequence[str]) -> list[_Position]:
