@@ -119,9 +119,8 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
     # bullets may be reasons under plain titles: the reading that names items counts
     in_prose = [] if has_titles(positions) else kept(lines, unlisted(lines, look)[:MOST])
     entries = in_prose if has_titles(in_prose) or not positions else positions
-    rows = _labelled(lines, look)
-    known, before = (sum(entry.item is not None for entry in read) for read in (rows, entries))
-    return rows if known > before or (rows and not has_titles(entries)) else entries
+    readings = (entries, _labelled(lines, look))
+    return max(readings, key=lambda read: (sum(entry.item is not None for entry in read), has_titles(read)))
 
 
 def tidied(text: str) -> str:
@@ -192,14 +191,12 @@ def _json(text: str, look: Look) -> list[Entry]:
     values = [match for match in json_in_text.found(text) if not _is_aside(text, match.start)]
     items = [item for match in values for item in _title_list(match.value, look)]
     entries = _objects(items, look)
-    # strings beside other text may be tags; without other text they are the list
-    alone = entries and not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
-    tags = not any(isinstance(item, dict) for item in items) and not any(entry.year for entry in entries)
-    if entries and not alone and tags:
-        positions = listed([line for line in text.split("\n") if line.strip()], look)
-        if has_titles(positions) and any(entry.year for entry in positions):
-            return []  # `Genres: ["Romance", "War"]` below each title: the lines are the list
-    return entries if alone or has_titles(entries) or any(isinstance(item, dict) for item in items) else []
+    if not entries or any(isinstance(item, dict) for item in items) or any(entry.year for entry in entries):
+        return entries
+    # strings alone are the list; beside lines they may be tags: `Genres: ["Romance", "War"]` below each title
+    alone = not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
+    lines = [line for line in text.split("\n") if line.strip()]
+    return entries if alone or (has_titles(entries) and not has_titles(listed(lines, look))) else []
 
 
 def _is_aside(text: str, start: int) -> bool:
@@ -262,8 +259,6 @@ def _table(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of tables with pipes: the title is in the column with that heading, else in the first that is no rank."""
     rules = [n for n, line in enumerate(lines) if _RULE.match(line)]
     body = [n for n, line in enumerate(lines) if line.strip().startswith("|") or (rules and "|" in line)]
-    if len(body) < 2:
-        return []
     entries, title, year, ruled = [], None, None, set(rules)
     for last, n in pairwise([-2, *body]):
         row = _cells(lines[n])
@@ -288,15 +283,14 @@ def _cell_entry(row: list[str], title: int | None, year: int | None, look: Look)
 
 
 def _labelled(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of two or more lines such as "Title: Alien", with the year of a line "Year: 1979" below each."""
+    """Entries of lines such as "Title: Alien", with the year of a line "Year: 1979" below each."""
     values: list[str] = []
     for line in lines:
         if (label := _TITLE_LABEL.match(line)) and (value := clean(marked(line[label.end() :]))):
             values.append(value)
-        elif values and (year := _YEAR_LABEL.match(line)) and not GROUP.search(values[-1]):
+        elif values and (year := _YEAR_LABEL.match(line)):
             values[-1] += f" ({year[1]})"
-    entries = [entry_of(value, look) for value in values] if len(values) > 1 else []
-    return entries if has_titles(entries) else []
+    return [entry_of(value, look) for value in values]
 
 
 def _cells(line: str) -> list[str]:

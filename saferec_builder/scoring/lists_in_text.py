@@ -273,9 +273,7 @@ def _positions(lines: Sequence[str], pattern: re.Pattern[str]) -> list[_Position
     positions = []
     for n, line in enumerate(lines):
         if (marker := pattern.match(line)) and (number := next(filter(None, marker.groups()[1:]), None)):
-            # "**1. Title**": the closing asterisks are in the text
-            text = line[marker.end() :].replace("**", "", marker[0].count("**") % 2)
-            positions.append(_Position(n, len(marker[1]), int(number), text))
+            positions.append(_Position(n, len(marker[1]), int(number), line[marker.end() :]))
     return positions
 
 
@@ -294,8 +292,7 @@ def _top_level(positions: Sequence[_Position], look: Look) -> list[Entry]:
         if not deeper and clean(marked(text)):
             last, after = number, by_line.get(line + 1)
             # a title may end in a colon, too: above reasons, above another colon, in a list that no heading begins
-            nested = after and (after.indent > indent or BULLET.match(after.text))
-            heads = after and (not nested or _is_title(after.text, look)) and not _ends_in_colon(after.text)
+            heads = after and (after.indent <= indent or _is_title(after.text, look)) and not _ends_in_colon(after.text)
             may_head = heads and _ends_in_colon(text) and (headed or not texts)
             is_heading = bool(may_head and not has_titles(_entries_of(text, look)))
             headed |= is_heading

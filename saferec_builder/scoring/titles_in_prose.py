@@ -65,14 +65,10 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
     """Text before a year: its longest ending that is a title and begins where one may begin."""
     words = [(m.start(), m[0]) for m in re.finditer(r"\S+", text)][-24:]
     endings = []
-    # "Heat Alien (1979)"; but ", Dark City (1998)" is one
-    two = text.lstrip()[:1].isalnum() and not text.lstrip()[0].islower() and not look(clean(text), year)
     for n, (start, _) in enumerate(words):
         ending = text[start:]
         if _may_begin(words, n) or (_after_verb(words, n) and look(clean(ending), year)):
             endings.append(clean(ending))
-        elif two and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)) not in (None, first):
-            return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
     entry = choose(text, year, look, endings)
     return [entry] if clean(entry.title) else []
 

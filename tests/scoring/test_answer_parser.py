@@ -91,6 +91,7 @@ FIRST = "| # | Title | Year |\n|---|---|---|\n| 1 | Alien | 1979 |"
         f"{FIRST}\n| 2 | Saw | 2004 |\n|---|---|---|",
         f"{FIRST}\n\n| Film | Released |\n|---|---|\n| Saw | 2004 |",
         "| Why this film | Title | Year |\n|---|---|---|\n| slow | Alien | 1979 |\n| sly | Saw | 2004 |",
+        "| Film genre | Title | Year |\n|---|---|---|\n| slow | Alien | 1979 |\n| sly | Saw | 2004 |",
         "| Why this film | Movie title |\n|---|---|\n| slow | Alien (1979) |\n| grim | Saw (2004) |",
     ],
 )
