@@ -25,8 +25,8 @@ YEAR_AFTER = re.compile(rf"^(.*?\S)\s*(?:,|\s[-–—])\s*({YEAR})(?:\W*$|\s+[-�
 _YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only if the catalogue has that title and year
 YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - a title
 DASH = re.compile(r"\s+[-–—]\s+")
-_REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+|\s+(?P<by>by|starring)\s+")
-_LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
+_REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
+_BY = re.compile(r"(.+?)\s+(?:by|starring)\s+(?!The\b|My\b|Your\b)[A-Z]\S*\s+[A-Z]")  # a title by a person
 _LEAD = re.compile(
     r"^(?:(?:try|watch|see|play|check out|consider|how about|what about|maybe|perhaps|also|and|or|then|next|finally"
     r"|(?:i|i'd|i would|we|you could|you might|you should)(?: also)? (?:recommend|suggest|try|watch|see|play))\s+)+",
@@ -122,8 +122,8 @@ def _span(text: str) -> str | None:
 
 
 def bare(text: str) -> str:
-    """The text without a label or the verbs before a title."""
-    return _LEAD.sub("", _LABEL.sub("", clean(text)))
+    """The text without the verbs before a title."""
+    return _LEAD.sub("", clean(text))
 
 
 def _cuts(text: str) -> Iterator[str]:
@@ -131,13 +131,13 @@ def _cuts(text: str) -> Iterator[str]:
     for cut in reversed(list(_REASON.finditer(text))):
         rest = text[cut.end() :]
         # "Saw: a grim one" ends in a reason; "Saw: Reborn" is another title, and perhaps an invented one
-        if rest[:1].islower() or len(rest.split()) >= (2 if cut["by"] else 5):
+        if rest[:1].islower() or len(rest.split()) >= 5:
             yield text[: cut.start()]
 
 
 def before(item: str, rest: str) -> str:
-    """The item, as titles.Near if brackets follow its title in `rest`: they may make it another work."""
-    return titles.Near(item) if rest.lstrip().startswith(("(", "[")) else item
+    """The item, as titles.Near if brackets or its author follow its title in `rest`: it may be another work."""
+    return titles.Near(item) if rest.lstrip().startswith(("(", "[", "by ")) else item
 
 
 def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), following: str = "") -> Entry:
@@ -148,8 +148,9 @@ def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), fo
     """
     full, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
-    labelled = [clean(text.rpartition(": ")[2])] if year else []  # "Best of all: a title (1999)"
-    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short), *labelled) if n):
+    rare = [clean(text.rpartition(": ")[2])] if year else []  # "Best of all: a title (1999)"
+    rare += [by[1]] if (by := _BY.match(plain)) else []
+    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short), *rare) if n):
         if item := look(name, year):
             return Entry(name, year, before(item, f"{full} {following}".partition(name)[2]))
     return Entry(span or (plain if year or not short else short[-1]) or full, year)
@@ -195,7 +196,7 @@ def yearless(text: str, look: Look) -> Entry:
 def named(name: str, look: Look) -> Entry:
     """The entry for a title as written, or for a title and a bare year after it if the catalogue has only those."""
     if not (item := look(name)) and (split := _YEAR_BARE.match(name)) and (dated := look(split[1], int(split[2]))):
-        return Entry(split[1], int(split[2]), dated)
+        return Entry(clean(split[1]), int(split[2]), dated)
     return Entry(name, None, item)
 
 

@@ -1,7 +1,7 @@
 """Finds the entries of a list in the lines of an answer: numbered or bulleted, also several on one line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -130,16 +130,12 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     if _is_note(lines, marks, n, after):
         return 0
     (indent, sign, _), rest = marks[after], range(n + 1, len(lines))
+    ends: Iterator[int] = iter(rest)
     if sign:  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
         ends = (m for m in rest if lines[m].strip() and marks[m].indent <= indent and marks[m][:2] != (indent, sign))
-    elif (n > 0 and lines[n - 1].strip()) or not (_ends_in_colon(lines[n]) or _style(lines[n]) or after > n + 1):
-        ends = iter(rest)  # no heading stands there
-    else:  # lines without marks end at a blank one
-        ends = (
-            m
-            for m in rest[max(after - n - 1, 0) :]
-            if not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])
-        )
+    elif (after > n + 1 or _ends_in_colon(lines[n]) or _style(lines[n])) and (n == 0 or not lines[n - 1].strip()):
+        # lines without marks end at a blank one
+        ends = (m for m in rest if m >= after and (not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])))
     end = next(ends, len(lines))
     # a film may be called "Skip": but not above titles
     beneath = [line for line in lines[n + 1 : end][:_NEAR] if line.strip()]
@@ -215,7 +211,7 @@ def _titles_above(lines: Sequence[str], positions: Sequence[_Position], look: Lo
     alike = [n for n in range(len(lines)) if n + 1 in by_line and n not in by_line and _style(lines[n]) in styles]
     unknown = {n: Entry(name) for n in alike if n not in titles and (name := _plain_text(lines[n])) and name[-1] != ":"}
     with_year = [titles[n] for n in above if titles[n].year]
-    if len(with_year) < 2 or not any(entry.item for entry in with_year):
+    if len(with_year) < 2:
         beneath = [_is_title(text, look) for n, text in by_line.items() if n > above[0]]
         if len(above) < len(unknown) or 2 * sum(beneath) >= len(beneath):
             return []

@@ -30,8 +30,6 @@ from saferec_builder.scoring.list_entry_parser import (
 HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
 BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
-_FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may precede a title only as the first word
-
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "into", "of", "on", "or", "the", "to", "with"}  # in titles
 
 
@@ -80,7 +78,7 @@ def _may_begin(words: Sequence[tuple[int, str]], n: int) -> bool:
     last = words[n - 1][1].rstrip(CLOSE)
     if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
         return True
-    return last.lower() in _LEADING or (n == 1 and last.lower() in _FIRST)
+    return last.lower() in _LEADING
 
 
 def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
