@@ -87,11 +87,6 @@ class Answer:
         """What metrics and rewards judge: item ids, and for unknown titles refs that no catalogue holds."""
         return [entry.key for entry in self.entries]
 
-    @property
-    def unknown(self) -> list[int]:
-        """Positions (from 0) whose title is ambiguous or not in the catalogue."""
-        return [n for n, entry in enumerate(self.entries) if entry.item is None]
-
 
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     """Returns the ranked items of a completion. Every text gives an Answer; none raises."""

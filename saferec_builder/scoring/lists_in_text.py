@@ -194,8 +194,7 @@ def _titles_above(lines: Sequence[str], positions: Sequence[_Position], look: Lo
     """Entries of the lines that are a title alone, if two or more stand above numbered or bulleted lines with reasons.
 
     Other lines of the same style right above such reasons are titles that the catalogue lacks. Without years, all may
-    be categories ("Romance"): then at least half of them must be in the catalogue, and most of the lines beneath must
-    not be titles.
+    be categories ("Romance"): then most of the lines beneath must not be titles.
     """
     by_line = {position.line: position.text for position in positions}
     titles: dict[int, Entry] = {}
@@ -209,11 +208,12 @@ def _titles_above(lines: Sequence[str], positions: Sequence[_Position], look: Lo
         return []
     styles = {style for n in above if (style := _style(lines[n]))}
     alike = [n for n in range(len(lines)) if n + 1 in by_line and n not in by_line and _style(lines[n]) in styles]
-    unknown = {n: Entry(name) for n in alike if n not in titles and (name := _plain_text(lines[n])) and name[-1] != ":"}
+    alike = [n for n in alike if n not in titles and not _ends_in_colon(lines[n])]
+    unknown = {n: Entry(name) for n in alike if (name := clean(marked(HEADING.sub("", lines[n][:POSITION]))))}
     with_year = [titles[n] for n in above if titles[n].year]
     if len(with_year) < 2:
         beneath = [_is_title(text, look) for n, text in by_line.items() if n > above[0]]
-        if len(above) < len(unknown) or 2 * sum(beneath) >= len(beneath):
+        if 2 * sum(beneath) >= len(beneath):
             return []
     heads = sorted((titles | unknown).items())
     return [e for n, head in heads for e in (_entries_of(HEADING.sub("", lines[n]), look) if head.year else [head])]
@@ -239,10 +239,6 @@ def _title_of(line: str, look: Look) -> Entry | None:
     if not clean(text).startswith(entry.title) or (text.endswith(":") and re.search(r"\w", text[group.end() :])):
         return None
     return entry if entry.item or title_case(entry.title) else None
-
-
-def _plain_text(line: str) -> str:
-    return marked(HEADING.sub("", line[:POSITION])).replace(OPEN, "").replace(CLOSE, "").strip()
 
 
 def _is_title(text: str, look: Look) -> bool:

@@ -117,16 +117,14 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find) -> B
 def kept(lines: Sequence[str], entries: Sequence[Entry]) -> list[Entry]:
     """The entries of running text without those that its lines leave out or say that the user liked; all of them if no
     other is there."""
-    text, end, inside, left_out = "\n".join(lines), 0, dict[int, Mention](), set[int]()
+    text, end, places, left_out = "\n".join(lines), 0, dict[int, Mention](), set[int]()
     for n, entry in enumerate(entries):
         if (start := text.find(entry.title, end)) >= 0:
             end = start + len(entry.title)
-            lead = text[text.rfind("\n", 0, start) + 1 : start]
-            if re.search(r"\w", lead):
-                inside[n] = Mention(start, end, entry.item, ())
-            if _LIKED.search(lead[-NEAR:]):
+            places[n] = Mention(start, end, entry.item, ())
+            if _LIKED.search(text, max(text.rfind("\n", 0, start), start - NEAR, 0), start):
                 left_out.add(n)
-    readings = zip(inside, _read(text, [*inside.values()]), strict=True)
+    readings = zip(places, _read(text, [*places.values()]), strict=True)
     left_out |= {n for n, (_, reading) in readings if reading.familiar and reading.left_out >= LEFT_OUT}
     return [entry for n, entry in enumerate(entries) if n not in left_out] or list(entries)
 
@@ -206,16 +204,12 @@ def _without(text: str, entries: Sequence[Entry]) -> str:
 def _json_lines(text: str) -> str:
     """JSON as lines of "- key: value", so that keys explain values; other text is unchanged."""
     try:
-        return json_in_text.replaced(text, lambda value: "\n".join(_line(*leaf) for leaf in _leaves(value, "")))
+        return json_in_text.replaced(text, lambda value: "\n".join(_leaves(value, "")))
     except KeyTwice:
         return text
 
 
-def _line(key: str, value: str) -> str:
-    return f"- {key.replace('_', ' ')}: {value}" if key else f"- {value}"
-
-
-def _leaves(value: JsonValue, key: str) -> Iterator[tuple[str, str]]:
+def _leaves(value: JsonValue, key: str) -> Iterator[str]:
     if isinstance(value, dict):
         for name, child in value.items():
             yield from _leaves(child, f"{key} {name}".strip())
@@ -223,7 +217,7 @@ def _leaves(value: JsonValue, key: str) -> Iterator[tuple[str, str]]:
         for child in value:
             yield from _leaves(child, key)
     elif value is not None:
-        yield key, str(value)
+        yield f"- {key.replace('_', ' ')}: {value}" if key else f"- {value}"
 
 
 def _title_reading(text: str, mention: Mention) -> Literal["surely", "perhaps"] | None:
