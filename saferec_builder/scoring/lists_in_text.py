@@ -91,8 +91,14 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
     """Returns the entries of titles above numbered or bulleted lines, else of the numbered lines, else of the bulleted
     ones: of the first of these readings that names items. Deeper lines are reasons and are skipped, so bullets precede
     numbers that stand beneath them."""
-    pieces = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
-    return _entries_in(pieces, look)
+    lines = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
+    numbered, bulleted = _numbered(lines), _bulleted(lines)
+    if titles := _titles_above(lines, [*numbered, *bulleted], look):
+        return titles
+    readings = [_top_level(positions, look) for positions in (numbered, bulleted) if positions]
+    if len(readings) > 1 and bulleted[0].line < numbered[0].line and bulleted[0].indent < numbered[0].indent:
+        readings.reverse()
+    return next((entries for entries in readings if has_titles(entries)), readings[0] if readings else [])
 
 
 def left_out(heading: str) -> re.Match[str] | None:
@@ -173,16 +179,6 @@ def _mark(line: str) -> _Mark:
     if BULLET.match(line) or not number or not (number[2] or number[3]):
         return _Mark(indent, "-" if BULLET.match(line) else "", 0)
     return _Mark(indent, "#1" if "#" in number[0] else "1", int(number[2] or number[3]))
-
-
-def _entries_in(lines: Sequence[str], look: Look) -> list[Entry]:
-    numbered, bulleted = _numbered(lines), _bulleted(lines)
-    if titles := _titles_above(lines, [*numbered, *bulleted], look):
-        return titles
-    readings = [_top_level(positions, look) for positions in (numbered, bulleted) if positions]
-    if len(readings) > 1 and bulleted[0].line < numbered[0].line and bulleted[0].indent < numbered[0].indent:
-        readings.reverse()
-    return next((entries for entries in readings if has_titles(entries)), readings[0] if readings else [])
 
 
 def has_titles(entries: Sequence[Entry]) -> bool:
