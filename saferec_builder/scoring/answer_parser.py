@@ -254,6 +254,8 @@ def _table(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of tables with pipes: the title is in the column with that heading, else in the first that is no rank."""
     rules = [n for n, line in enumerate(lines) if _RULE.match(line)]
     body = [n for n, line in enumerate(lines) if line.strip().startswith("|") or (rules and "|" in line)]
+    if len(body) < 2:
+        return []
     entries, title, year, ruled = [], None, None, set(rules)
     for last, n in pairwise([-2, *body]):
         row = _cells(lines[n])
