@@ -42,7 +42,7 @@ REMEMBERED = 1 << 18  # titles in a cache
 DEEP = 5  # nesting of objects in which a list is searched
 
 _POSITION = re.compile(rf"\d{{1,3}}\. ([^*_`\"“«\n]+?) \(({YEAR})\)$")
-_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
+_RULE = re.compile(r"^\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")
 _ASIDE = re.compile(
     r"not[ _-]|avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched"
     r"|liked"
@@ -55,7 +55,9 @@ _RECOMMENDED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of 
 _TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
 _LISTS = frozenset(("movies", "films", "games", "titles", "items"))
 _ABOUT_USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
-_TITLE_KEYS = ("title", "name", "movie_title", "movie", "film", "game", "item")
+_RANK = re.compile(r"(?:(?:rank|pick|movie|film|title|game|item|recommendation)[ _#]*)?\d+", re.I)
+_KIND = re.compile(r"^(?:movie|film|game|item)_")
+_TITLE_KEYS = ("title", "name", "movie", "film", "game", "item")
 _YEAR_KEYS = ("year", "release_year", "release_date", "released")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
@@ -69,6 +71,7 @@ _REPLACEMENTS = str.maketrans(
 _THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
 # some templates open <think> in the prompt
 _UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>|~~[^~\n]+~~", re.S)
+_ANSWER = re.compile(r"<(?:final_?)?(?:answer|output|response|recommendations?|list)>")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
@@ -83,11 +86,6 @@ class Answer:
     def ranked(self) -> list[str]:
         """What metrics and rewards judge: item ids, and for unknown titles refs that no catalogue holds."""
         return [entry.key for entry in self.entries]
-
-    @property
-    def unknown(self) -> list[int]:
-        """Positions (from 0) whose title is ambiguous or not in the catalogue."""
-        return [n for n, entry in enumerate(self.entries) if entry.item is None]
 
 
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
@@ -116,9 +114,8 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
     # bullets may be reasons under plain titles: the reading that names items counts
     in_prose = [] if has_titles(positions) else kept(lines, unlisted(lines, look)[:MOST])
     entries = in_prose if has_titles(in_prose) or not positions else positions
-    rows = _labelled(lines, look)
-    known, before = (sum(entry.item is not None for entry in read) for read in (rows, entries))
-    return rows if known > before or (rows and not has_titles(entries)) else entries
+    readings = (entries, _labelled(lines, look))
+    return max(readings, key=lambda read: (sum(entry.item is not None for entry in read), has_titles(read)))
 
 
 def tidied(text: str) -> str:
@@ -130,22 +127,19 @@ def tidied(text: str) -> str:
 
 
 def _said(text: str) -> str:
-    """The text without thoughts (an unclosed <think> goes to the end) and what is struck out. A closing tag that is
-    missing is looked for once, for a text may open it ten thousand times."""
-    parts, end, at, unclosed = list[str](), 0, 0, set[str]()
-    while match := _UNREAD.search(text, at):
-        at = match.end()
+    """The text without thoughts and what is struck out. Unclosed thoughts go to the answer's tag, or to the end. A
+    missing closing tag is looked for once, for a text may open it ten thousand times."""
+    parts, end, unclosed = list[str](), 0, set[str]()
+    while match := _UNREAD.search(text, end):
+        parts.append(text[end : match.start()])
+        end = match.end()
         if name := match[1]:
-            closing = f"</{name}>"
-            if name not in unclosed and (close := text.find(closing, at)) >= 0:
-                at = close + len(closing)
-            elif name == "think":
-                at = len(text)
+            close = -1 if name in unclosed else text.find(closing := f"</{name}>", end)
+            if close >= 0:
+                end = close + len(closing)
             else:
                 unclosed.add(name)
-                continue
-        parts.append(text[end : match.start()])
-        end = at
+                end = answer.start() if (answer := _ANSWER.search(text, end)) else len(text)
     return "".join([*parts, text[end:]])
 
 
@@ -192,14 +186,12 @@ def _json(text: str, look: Look) -> list[Entry]:
     values = [match for match in json_in_text.found(text) if not _is_aside(text, match.start)]
     items = [item for match in values for item in _title_list(match.value, look)]
     entries = _objects(items, look)
-    # strings beside other text may be tags; without other text they are the list
-    alone = entries and not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
-    tags = not any(isinstance(item, dict) for item in items) and not any(entry.year for entry in entries)
-    if entries and not alone and tags:
-        positions = listed([line for line in text.split("\n") if line.strip()], look)
-        if has_titles(positions) and any(entry.year for entry in positions):
-            return []  # `Genres: ["Romance", "War"]` below each title: the lines are the list
-    return entries if alone or has_titles(entries) or any(isinstance(item, dict) for item in items) else []
+    if not entries or any(isinstance(item, dict) for item in items) or any(entry.year for entry in entries):
+        return entries
+    # strings alone are the list; beside lines they may be tags: `Genres: ["Romance", "War"]` below each title
+    alone = not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
+    lines = [line for line in text.split("\n") if line.strip()]
+    return entries if alone or (has_titles(entries) and not has_titles(listed(lines, look))) else []
 
 
 def _is_aside(text: str, start: int) -> bool:
@@ -221,7 +213,7 @@ def _title_list(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]
     ]
     if entry and (entry.year or (entry.item and not has_titles(_objects(inner, look)))):
         return [value]
-    if value and all(str(key).isdecimal() for key in value):
+    if value and all(_RANK.fullmatch(str(key)) for key in value):
         return [item for child in value.values() for item in (_title_list(child, look, depth + 1) or [child])]
     parts = {str(key).lower(): _title_list(child, look, depth + 1) for key, child in value.items()}
     lists = {key: part for key, part in parts.items() if part and not _ASIDE.search(key)}
@@ -241,16 +233,21 @@ def _object(item: Any, look: Look) -> Entry | None:
         return entry_of(item, look) if item.strip() else None
     if not isinstance(item, dict):
         return None
-    fields = {str(key).lower(): value for key, value in item.items()}
-    if isinstance(nested := next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None), dict):
-        fields = {str(key).lower(): value for key, value in nested.items()}
+    fields = _fields(item)
     title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
+    if isinstance(title, dict):
+        fields = _fields(title)
+        title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
     if not isinstance(title, str | int) or isinstance(title, bool):
         return None
     year, name = year_in(next((fields[k] for k in _YEAR_KEYS if k in fields), None)), str(title).strip()
     if year and (item_id := look(name, year)):
         return Entry(name, year, item_id)
     return entry_of(f"{name} ({year})" if year and not GROUP.search(name) else name, look)
+
+
+def _fields(item: dict[str, Any]) -> dict[str, Any]:
+    return {_KIND.sub("", str(key).lower()): value for key, value in item.items()}
 
 
 def _table(lines: Sequence[str], look: Look) -> list[Entry]:
@@ -275,21 +272,22 @@ def _cell_entry(row: list[str], title: int | None, year: int | None, look: Look)
         title = next((n for n, cell in enumerate(row) if cell and not re.fullmatch(r"#?\d{1,3}[.)]?", cell)), None)
     if title is None or not row[title]:
         return None
+    if any(left_out(cell.partition(":")[0]) for cell in row[title + 1 :]):
+        return None
     years = [row[year]] if year is not None and year < len(row) else row[title + 1 :]
     cell_year = next((cell for cell in years if re.fullmatch(YEAR, cell)), None)
     return entry_of(f"{row[title]} ({cell_year})" if cell_year and not GROUP.search(row[title]) else row[title], look)
 
 
 def _labelled(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of two or more lines such as "Title: Alien", with the year of a line "Year: 1979" below each."""
+    """Entries of lines such as "Title: Alien", with the year of a line "Year: 1979" below each."""
     values: list[str] = []
     for line in lines:
         if (label := _TITLE_LABEL.match(line)) and (value := clean(marked(line[label.end() :]))):
             values.append(value)
-        elif values and (year := _YEAR_LABEL.match(line)) and not GROUP.search(values[-1]):
+        elif values and (year := _YEAR_LABEL.match(line)):
             values[-1] += f" ({year[1]})"
-    entries = [entry_of(value, look) for value in values] if len(values) > 1 else []
-    return entries if has_titles(entries) else []
+    return [entry_of(value, look) for value in values]
 
 
 def _cells(line: str) -> list[str]:

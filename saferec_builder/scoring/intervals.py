@@ -153,16 +153,7 @@ def _drawn_mean(p: float, values: Floats, factors: Floats) -> float:
         parts = np.sin(np.arctan(angles) @ counts) * np.exp(-np.log1p(angles**2) @ counts / 2)
         return 0.5 - STEP / pi * float(parts.sum()) - p
 
-    low, high, under, over, x = float(values.min()), float(values.max()), -p, 1 - p, float(values.min())
-    previous = 0.0
-    while high - low > 1e-9 * abs(values).max():  # false position: an end that is kept twice counts half (Illinois)
-        x = (low * over - high * under) / (over - under)
-        if abs(gap := error(x)) < 1e-7:
-            break
-        factor = 0.5 if gap * previous > 0 else 1.0
-        low, high, under, over = (x, high, gap, over * factor) if gap < 0 else (low, x, under * factor, gap)
-        previous = gap
-    return x
+    return _root(error, float(values.min()), float(values.max()), p, 1e-7)
 
 
 def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
@@ -273,21 +264,12 @@ def _resample(filled: Floats, applies: Bools, draws: int, seed: int) -> Floats:
 
 def gamma_quantile(p: float, shape: float) -> float:
     """The p-quantile of a gamma distribution of this shape (at least 1) and scale 1; within 1e-9."""
-
-    def density(x: float) -> float:
-        return exp((shape - 1) * log(x) - x - lgamma(shape))
-
-    return _solve(lambda x: _gamma_cdf(x, shape), density, p, shape + 12 * sqrt(shape) + 30)
+    return _root(lambda x: _gamma_cdf(x, shape) - p, 0.0, shape + 12 * sqrt(shape) + 30, p)
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
     """The p-quantile of a beta distribution; within 1e-9."""
-    log_norm = lgamma(a + b) - lgamma(a) - lgamma(b)
-
-    def density(x: float) -> float:
-        return exp(log_norm + (a - 1) * log(x) + (b - 1) * log1p(-x))
-
-    return _solve(lambda x: _beta_cdf(x, a, b), density, p, 1.0)
+    return _root(lambda x: _beta_cdf(x, a, b) - p, 0.0, 1.0, p)
 
 
 def t_quantile(df: float) -> float:
@@ -296,19 +278,17 @@ def t_quantile(df: float) -> float:
     return sqrt(df * (1 - x) / x)
 
 
-def _solve(cdf: Callable[[float], float], density: Callable[[float], float], p: float, high: float) -> float:
-    """Newton's method, with bisection where a step would leave the rest of 0..high."""
-    low, x = 0.0, high / 2
-    while high - low > 1e-12 * high:
-        error = cdf(x) - p
-        low, high = (low, x) if error > 0 else (x, high)
-        slope = density(x)
-        next_x = x - error / slope if slope else (low + high) / 2
-        if not low < next_x < high:
-            next_x = (low + high) / 2
-        if abs(next_x - x) <= 1e-10 * x:
-            return next_x
-        x = next_x
+def _root(error: Callable[[float], float], low: float, high: float, p: float, close: float = 1e-14) -> float:
+    """Where a rising function that is -p at `low` and 1 - p at `high` is zero, or less than `close` off, by false
+    position: an end that is kept twice counts half (Illinois)."""
+    under, over, x, previous = -p, 1 - p, low, 0.0
+    while high - low > 1e-12 * max(abs(low), abs(high)):
+        x = (low * over - high * under) / (over - under)
+        if abs(gap := error(x)) < close:
+            break
+        factor = 0.5 if gap * previous > 0 else 1.0
+        low, high, under, over = (x, high, gap, over * factor) if gap < 0 else (low, x, under * factor, gap)
+        previous = gap
     return x
 
 

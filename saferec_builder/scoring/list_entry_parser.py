@@ -21,12 +21,12 @@ GROUP = re.compile(
     rf"[(\[]\s*(?:({YEAR})(?:\s*[-–—/]\s*(?:\d{{2,4}}|present)?)?|({YEAR})[\s,;]+[^()\[\]\n]{{1,60}}"
     rf"|[^()\[\]\n]{{1,60}}[,;]\s*({YEAR}))\s*[)\]]"
 )
-YEAR_AFTER = re.compile(rf"^(.*\S)\s*(?:,|\s[-–—])\s*({YEAR})\W*$")  # a title, 1999
+YEAR_AFTER = re.compile(rf"^(.*?\S)\s*(?:,|\s[-–—])\s*({YEAR})(?:\W*$|\s+[-–—|(]+\s*\S)")  # a title, 1999 - a reason
 _YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only if the catalogue has that title and year
 YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - a title
 DASH = re.compile(r"\s+[-–—]\s+")
 _REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
-_LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
+_BY = re.compile(r"(.+?)\s+(?:by|starring)\s+(?!The\b|My\b|Your\b)[A-Z]\S*\s+[A-Z]")  # a title by a person
 _LEAD = re.compile(
     r"^(?:(?:try|watch|see|play|check out|consider|how about|what about|maybe|perhaps|also|and|or|then|next|finally"
     r"|(?:i|i'd|i would|we|you could|you might|you should)(?: also)? (?:recommend|suggest|try|watch|see|play))\s+)+",
@@ -42,9 +42,7 @@ _SPANS = [
         r"(?<![\w*])\*(?=\S)([^*\n]{1,200}?)(?<=\S)\*(?![\w*])",
         r"(?<!\w)_(?=\S)([^_\n]{1,200}?)(?<=\S)_(?!\w)",
         r"`([^`\n]{1,200})`",
-        r"[“„]([^“”„\n]{1,200})[”“]",
-        r"[«‹]\s*([^«»‹›\n]{1,200}?)\s*[»›]",
-        r"[「『《]([^「」『』《》\n]{1,200})[」』》]",
+        r"[“„«‹「『《]\s*([^“”„«»‹›「」『』《》\n]{1,200}?)\s*[”“»›」』》]",
         r"(?<!\w)‘([^‘\n]{1,200}?)’(?!\w)",
         r'"(?=\S)([^"\n]{1,200}?)(?<=\S)"',
         r"(?<!\w)'(?=\S)([^'\n]{1,200}?(?:\w'\w[^'\n]{0,200}?){0,4})(?<=\S)'(?!\w)",
@@ -122,8 +120,8 @@ def _span(text: str) -> str | None:
 
 
 def bare(text: str) -> str:
-    """The text without a label or the verbs before a title."""
-    return _LEAD.sub("", _LABEL.sub("", clean(text)))
+    """The text without the verbs before a title."""
+    return _LEAD.sub("", clean(text))
 
 
 def _cuts(text: str) -> Iterator[str]:
@@ -136,8 +134,8 @@ def _cuts(text: str) -> Iterator[str]:
 
 
 def before(item: str, rest: str) -> str:
-    """The item, as titles.Near if brackets follow its title in `rest`: they may make it another work."""
-    return titles.Near(item) if rest.lstrip().startswith(("(", "[")) else item
+    """The item, as titles.Near if brackets or its author follow its title in `rest`: it may be another work."""
+    return titles.Near(item) if rest.lstrip().startswith(("(", "[", "by ")) else item
 
 
 def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), following: str = "") -> Entry:
@@ -148,8 +146,9 @@ def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), fo
     """
     full, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
-    labelled = [clean(text.rpartition(": ")[2])] if year else []  # "Best of all: a title (1999)"
-    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short), *labelled) if n):
+    rare = [clean(text.rpartition(": ")[2])] if year else []  # "Best of all: a title (1999)"
+    rare += [by[1]] if (by := _BY.match(plain)) else []
+    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short), *rare) if n):
         if item := look(name, year):
             return Entry(name, year, before(item, f"{full} {following}".partition(name)[2]))
     return Entry(span or (plain if year or not short else short[-1]) or full, year)
@@ -165,21 +164,18 @@ def entry_of(text: str, look: Look) -> Entry:
         return Entry(title, year, item)
     text = marked(text)
     groups = list(GROUP.finditer(text))
-    if not groups and (item := look(clean(text))):  # the 2001 in "2001: A Space Odyssey" is not its year
-        return Entry(clean(text), None, item)
-    if groups and not clean(text[: groups[0].start()]) and clean(text[groups[0].end() :]):
+    if not groups:
+        return yearless(text, look)
+    if not clean(text[: groups[0].start()]) and clean(text[groups[0].end() :]):
         return choose(text[groups[0].end() :], year_of(groups[0]), look)
-    for group in groups:
-        entry = choose(text[: group.start()], year_of(group), look)
-        if entry.item:
-            return entry
-    if groups:
-        return choose(text[: groups[0].start()] or text, year_of(groups[0]), look)
-    return yearless(text, look)
+    entries = [choose(text[: group.start()] or text, year_of(group), look) for group in groups]
+    return next((entry for entry in entries if entry.item), entries[0])
 
 
 def yearless(text: str, look: Look) -> Entry:
     """A list position without a year in brackets: "Title, 1999", "1999 - Title", "Title 1999", "Title - a reason"."""
+    if (entry := Entry(clean(text), None, look(clean(text)))).item:  # the 2001 in "2001: A Space Odyssey" is no year
+        return entry
     if year_last := YEAR_AFTER.match(text):
         return choose(year_last[1], int(year_last[2]), look)
     if year_first := YEAR_BEFORE.match(text):
@@ -198,7 +194,7 @@ def yearless(text: str, look: Look) -> Entry:
 def named(name: str, look: Look) -> Entry:
     """The entry for a title as written, or for a title and a bare year after it if the catalogue has only those."""
     if not (item := look(name)) and (split := _YEAR_BARE.match(name)) and (dated := look(split[1], int(split[2]))):
-        return Entry(split[1], int(split[2]), dated)
+        return Entry(clean(split[1]), int(split[2]), dated)
     return Entry(name, None, item)
 
 

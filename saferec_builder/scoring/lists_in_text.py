@@ -1,7 +1,7 @@
 """Finds the entries of a list in the lines of an answer: numbered or bulleted, also several on one line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,29 +27,36 @@ _JOIN = re.compile(r"[\s\x02\x03]*(?:[,;|&/+]\s*(?:(?:and|or|then|also|plus|&)\s
 _EDITION = re.compile(r"\b(?:cut|edition|version|remaster\w*|restor\w+|remake|season|dir|directed)\b", re.I)
 _MARKER = re.compile(
     r"^(\s*)(?:>\s*)*(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
-    r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
+    r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|(?i:(?:film|movie|game|pick|option|recommendation|no\.?) )?"
+    r"#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
 )
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
 _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
-_OBJECT = r"(?:\s+(?:these|those|them|the following|from this one|for now|for you|list|films|movies|titles|games))*"
+_OBJECT = (
+    r"(?:\s+(?:these|those|them|the following|from this one|for now|for you|and why|list|films|movies|titles|games"
+    r"|picks|candidates|options))*"
+)
 # headings of lists that are not recommended: "Avoid:", "B. Films to skip (gore):", "I would not recommend these:",
 # "Popular, but not for you:", "Reasoning", "You liked:"; but "Films that avoid gore:" is, and "Skip if ..." is a note
-_SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
-_ADVERBS = r"(?:(?:to|you should|you may want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
+_SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|things|what|which)(?: that| which)?\s+)?"
+_ADVERBS = r"(?:(?:to|you should|you (?:may|might) want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
 _UNFIT = (
-    r"(?:(?:not |un)(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))|(?:poor|bad) fits?)"
+    r"(?:(?:(?:(?:may|might) )?not (?:be )?|un)"
+    r"(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))|(?:poor|bad) fits?)"
 )
 _WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
-    rf"(?:[a-z][.)]\s+)?(?:{_SUBJECT}{_ADVERBS}"
+    rf"(?:[a-z][.)]\s+)?(?:(?:[^.!?:]*,\s+)?{_SUBJECT}{_ADVERBS}"
     rf"(?:avoid|skip|exclude|stay away(?: from)?|steer clear(?: of)?|leave out|instead of){_OBJECT}"
     rf"|{_SUBJECT}{_ADVERBS}(?:i\s+)?(?:(?:(?:would|do|can) ?)?not|\w+n['’]t) "
     rf"(?:recommend|recommended|suggest|watch|pick){_OBJECT}"
-    rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+)?(?:left out|excluded)"
+    rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+|best )?"
+    rf"(?:left out|excluded|skipped|avoided|removed|rejected|omitted|(?:filtered|ruled) out){_OBJECT}"
+    r"|(?:(?:these|those) (?:are|may be|might be) |probably |likely )?too (?!good\b)[a-z]+ for (?:you|now)"
     rf"|(?:my |the )?(?:reasoning|thinking|thought process)"
     rf"|(?:[^.!?:]*\bbut\s+)?(?:{_UNFIT}(?: for (?:you|now))?|not for (?:you|now))){_WHY}"
-    rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?P<user>liked|enjoyed|seen|watched)",
+    rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?P<user>liked|loved|enjoyed|seen|watched|mentioned)",
     re.I,
 )
 _CROSS = "❌🚫⛔✖✘🙅"
@@ -59,8 +66,7 @@ _CROSSED_HEADING = re.compile(
     rf"(?=[\s#*_]*[{_CROSS}][^{_CROSS}]*$|[^{_CROSS}(]*[{_CROSS}]\W*$)"
     rf"\s*(?:#+|[{_CROSS}\s]*(?=\*\*[^*]+\*\*:?\W*$|.*:\W*$))"
 )
-
-
+_FREE = re.compile(r"\b(?:no|zero|without) (?!way\b|thanks\b)\w|-free\b", re.I)  # "❌ Gore-free films:" are wanted
 _NEAR = 50  # lines that are read to tell a heading from a note
 
 
@@ -74,7 +80,7 @@ class _Position(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's, "|" in a table, else ""."""
+    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's, else ""."""
 
     indent: int
     sign: str
@@ -85,8 +91,14 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
     """Returns the entries of titles above numbered or bulleted lines, else of the numbered lines, else of the bulleted
     ones: of the first of these readings that names items. Deeper lines are reasons and are skipped, so bullets precede
     numbers that stand beneath them."""
-    pieces = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
-    return _entries_in(pieces, look)
+    lines = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
+    numbered, bulleted = _numbered(lines), _bulleted(lines)
+    if titles := _titles_above(lines, [*numbered, *bulleted], look):
+        return titles
+    readings = [_top_level(positions, look) for positions in (numbered, bulleted) if positions]
+    if len(readings) > 1 and bulleted[0].line < numbered[0].line and bulleted[0].indent < numbered[0].indent:
+        readings.reverse()
+    return next((entries for entries in readings if has_titles(entries)), readings[0] if readings else [])
 
 
 def left_out(heading: str) -> re.Match[str] | None:
@@ -94,7 +106,7 @@ def left_out(heading: str) -> re.Match[str] | None:
     line = heading[:POSITION]
     if GROUP.search(line) or YEAR_AFTER.match(line) or line.rstrip(" *_").endswith("?"):
         return None
-    crossed = _CROSSED_HEADING.match(line)
+    crossed = _CROSSED_HEADING.match(line) and not _FREE.search(line)
     return _NOT_RECOMMENDED.fullmatch("avoid" if crossed else re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
 
 
@@ -120,34 +132,21 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     """Where the list ends whose heading at n says that it is not recommended; 0 if there is no such heading."""
     if not (heading := left_out(lines[n])):
         return 0
-    indent, sign, _ = marks[n]
-    is_position, has_colon = sign in ("1", "-"), _ends_in_colon(lines[n])
-    if not has_colon and (heading["cause"] or (heading["why"] and not sign and not _style(lines[n]))):
-        return 0
     after = next((m for m in range(n + 1, len(lines)) if lines[m].strip()), n)
-    if not is_position and after > n and marks[after].sign and _is_note(lines, marks, n, after):
+    if _is_note(lines, marks, n, after):
         return 0
-    first = (indent, "-" if sign == "1" else "none") if is_position else marks[after][:2]
-    end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
-    if not first[1] and (n == 0 or not lines[n - 1].strip()):  # lines without marks end at a blank one
-        ends = (
-            m
-            for m in range(max(after, n + 1), len(lines))
-            if not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])
-        )
-        end = next(ends, len(lines))
-    while first[1] and end < len(lines):
-        if lines[end].strip() and marks[end][:2] != first and marks[end].indent <= first[0]:
-            break
-        end += 1
-    # a film may be called "Skip": but not without a year beside one with a year, or above titles
-    before = next((line for line in lines[max(0, n - _NEAR) : n][::-1] if line.strip()), "")
-    if any(GROUP.search(line) and _is_title(_text(line), look) for line in (before, lines[after])):
-        return end
+    (indent, sign, _), rest = marks[after], range(n + 1, len(lines))
+    ends: Iterator[int] = iter(rest)
+    if sign:  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
+        ends = (m for m in rest if lines[m].strip() and marks[m].indent <= indent and marks[m][:2] != (indent, sign))
+    elif (after > n + 1 or _ends_in_colon(lines[n]) or _style(lines[n])) and (n == 0 or not lines[n - 1].strip()):
+        # lines without marks end at a blank one
+        ends = (m for m in rest if m >= after and (not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])))
+    end = next(ends, len(lines))
+    # a film may be called "Skip": but not above titles
     beneath = [line for line in lines[n + 1 : end][:_NEAR] if line.strip()]
-    if entry_of(heading.string, look).item and not any(_is_title(_text(line), look) for line in beneath):
-        return 0
-    return end if beneath or has_colon or not is_position else 0
+    is_film = entry_of(heading.string, look).item and not any(_is_title(_text(line), look) for line in beneath)
+    return 0 if is_film else end
 
 
 def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -> bool:
@@ -156,12 +155,9 @@ def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -
     above = [marks[m][:2] for m in range(max(0, n - _NEAR), n) if lines[m].strip() and marks[m].indent <= indent]
     if marks[n].indent > indent:
         return (indent, sign) in above
-    if _ends_in_colon(lines[n]) or "#" in _style(lines[n]):
-        return False
-    if number > 1:
-        return True
-    if above[-1:] != [(indent, sign)]:
-        return False
+    is_heading = _ends_in_colon(lines[n]) or "#" in _style(lines[n])
+    if is_heading or number > 1 or above[-1:] != [(indent, sign)]:
+        return number > 1 and not is_heading
     is_alone = above[-2:-1] != [(indent, sign)]
     has_why = bool((heading := left_out(lines[n])) and heading["why"])
     if lines[n - 1].strip():
@@ -180,21 +176,9 @@ def _ends_in_colon(line: str) -> bool:
 
 def _mark(line: str) -> _Mark:
     number, indent = _MARKER.match(line), len(line) - len(line.lstrip())
-    if line[indent:].startswith("|"):
-        return _Mark(indent, "|", 0)
     if BULLET.match(line) or not number or not (number[2] or number[3]):
         return _Mark(indent, "-" if BULLET.match(line) else "", 0)
     return _Mark(indent, "#1" if "#" in number[0] else "1", int(number[2] or number[3]))
-
-
-def _entries_in(lines: Sequence[str], look: Look) -> list[Entry]:
-    numbered, bulleted = _numbered(lines), _bulleted(lines)
-    if titles := _titles_above(lines, [*numbered, *bulleted], look):
-        return titles
-    readings = [_top_level(positions, look) for positions in (numbered, bulleted) if positions]
-    if len(readings) > 1 and bulleted[0].line < numbered[0].line and bulleted[0].indent < numbered[0].indent:
-        readings.reverse()
-    return next((entries for entries in readings if has_titles(entries)), readings[0] if readings else [])
 
 
 def has_titles(entries: Sequence[Entry]) -> bool:
@@ -206,8 +190,7 @@ def _titles_above(lines: Sequence[str], positions: Sequence[_Position], look: Lo
     """Entries of the lines that are a title alone, if two or more stand above numbered or bulleted lines with reasons.
 
     Other lines of the same style right above such reasons are titles that the catalogue lacks. Without years, all may
-    be categories ("Romance"): then at least half of them must be in the catalogue, and most of the lines beneath must
-    not be titles.
+    be categories ("Romance"): then most of the lines beneath must not be titles.
     """
     by_line = {position.line: position.text for position in positions}
     titles: dict[int, Entry] = {}
@@ -221,11 +204,12 @@ def _titles_above(lines: Sequence[str], positions: Sequence[_Position], look: Lo
         return []
     styles = {style for n in above if (style := _style(lines[n]))}
     alike = [n for n in range(len(lines)) if n + 1 in by_line and n not in by_line and _style(lines[n]) in styles]
-    unknown = {n: Entry(name) for n in alike if n not in titles and (name := _plain_text(lines[n])) and name[-1] != ":"}
+    alike = [n for n in alike if n not in titles and not _ends_in_colon(lines[n])]
+    unknown = {n: Entry(name) for n in alike if (name := clean(marked(HEADING.sub("", lines[n][:POSITION]))))}
     with_year = [titles[n] for n in above if titles[n].year]
-    if len(with_year) < 2 or not any(entry.item for entry in with_year):
+    if len(with_year) < 2:
         beneath = [_is_title(text, look) for n, text in by_line.items() if n > above[0]]
-        if len(above) < len(unknown) or 2 * sum(beneath) >= len(beneath):
+        if 2 * sum(beneath) >= len(beneath):
             return []
     heads = sorted((titles | unknown).items())
     return [e for n, head in heads for e in (_entries_of(HEADING.sub("", lines[n]), look) if head.year else [head])]
@@ -247,16 +231,10 @@ def _title_of(line: str, look: Look) -> Entry | None:
         item = look(clean(text)) if _style(line) and not text.rstrip(CLOSE).endswith(":") else None
         return Entry(clean(text), None, item) if item else None
     entry = entry_of(text, look)
-    if not clean(text).startswith(entry.title):
-        return None  # "Because you liked **Heat (1995)**:"
-    if re.search(r"\w", text[group.end() :]) and len(_entries_of(text, look)) < 2:  # a reason on the same line
-        return entry if entry.item and _style(line) and not text.endswith(":") else None
-    label = ":" in text[: group.start()] and not (text.startswith(OPEN) and CLOSE not in text[: group.start()])
-    return entry if entry.item or (not label and title_case(entry.title)) else None
-
-
-def _plain_text(line: str) -> str:
-    return marked(HEADING.sub("", line[:POSITION])).replace(OPEN, "").replace(CLOSE, "").strip()
+    # "Because you liked **Heat (1995)**:", "**Heat (1995)** fans will like:"
+    if not clean(text).startswith(entry.title) or (text.endswith(":") and re.search(r"\w", text[group.end() :])):
+        return None
+    return entry if entry.item or title_case(entry.title) else None
 
 
 def _is_title(text: str, look: Look) -> bool:
@@ -270,28 +248,21 @@ def _is_title(text: str, look: Look) -> bool:
 
 
 def _numbered(lines: Sequence[str]) -> list[_Position]:
-    """The lines that begin with a number, if the numbers count up."""
-    positions = []
-    for n, line in enumerate(lines):
-        if (marker := _MARKER.match(line)) and (number := marker[2] or marker[3]):
-            # "**1. Title**": the closing asterisks are in the text
-            text = line[marker.end() :].replace("**", "", marker[0].count("**") % 2)
-            positions.append(_Position(n, len(marker[1]), int(number), text))
+    """The lines that begin with a number, if the numbers count up; those without punctuation ("1 Alien") from one."""
+    positions, bare = _positions(lines, _MARKER), _positions(lines, _BARE_NUMBER)
     numbers = [position.number for position in positions]
     # "300: a title" among titles without numbers does not count
-    counts = len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers))
-    return positions if counts else _bare_numbered(lines)
+    if len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers)):
+        return positions
+    return bare if [position.number for position in bare] == [*range(1, len(bare) + 1)] else []
 
 
-def _bare_numbered(lines: Sequence[str]) -> list[_Position]:
-    """The lines with a number without punctuation ("1 Alien"), if these count up from one, unlike numbers in titles."""
-    bare = [(n, line, m) for n, line in enumerate(lines) if (m := _BARE_NUMBER.match(line))]
-    if len(bare) < 2 or [int(m[2]) for _, _, m in bare] != [*range(1, len(bare) + 1)]:
-        return []
-    return [
-        _Position(n, len(m[1]), int(m[2]), line[m.end() :].replace("**", "", m[0].count("**") % 2))
-        for n, line, m in bare
-    ]
+def _positions(lines: Sequence[str], pattern: re.Pattern[str]) -> list[_Position]:
+    positions = []
+    for n, line in enumerate(lines):
+        if (marker := pattern.match(line)) and (number := next(filter(None, marker.groups()[1:]), None)):
+            positions.append(_Position(n, len(marker[1]), int(number), line[marker.end() :]))
+    return positions
 
 
 def _bulleted(lines: Sequence[str]) -> list[_Position]:
@@ -309,8 +280,7 @@ def _top_level(positions: Sequence[_Position], look: Look) -> list[Entry]:
         if not deeper and clean(marked(text)):
             last, after = number, by_line.get(line + 1)
             # a title may end in a colon, too: above reasons, above another colon, in a list that no heading begins
-            nested = after and (after.indent > indent or BULLET.match(after.text))
-            heads = after and (not nested or _is_title(after.text, look)) and not _ends_in_colon(after.text)
+            heads = after and (after.indent <= indent or _is_title(after.text, look)) and not _ends_in_colon(after.text)
             may_head = heads and _ends_in_colon(text) and (headed or not texts)
             is_heading = bool(may_head and not has_titles(_entries_of(text, look)))
             headed |= is_heading

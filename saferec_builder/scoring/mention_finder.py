@@ -36,10 +36,6 @@ class Mention(NamedTuple):
     item: str | None
     candidates: tuple[str, ...]
 
-    @property
-    def match(self) -> str:
-        return "found" if self.item else "ambiguous"
-
 
 class Search(Protocol):
     """Finds forms, each between two spaces, in a text: ahocorasick_rs.AhoCorasick, or `Forms`."""

@@ -56,6 +56,12 @@ _OFFERING_KEY = re.compile(
 _IS = rf"""[\"'”’*_»]*(?:\s\({YEAR}\))?[\"'”’*_»]*\s(?:is|was)\b[^,;:]*"""
 _NEXT = r"""[,;]\s+(?:(?:and|but|while)\s+)?["'“‘*_«]*"""
 _APART = re.compile(rf"{TITLE}{_IS}{_NEXT}[A-Z0-9][^,;:]*\s(?:is|was)\b|\b(?:is|was)\b[^,;:]*{_NEXT}{TITLE}{_IS}")
+# "Since you enjoyed a title, try ..."
+_LIKED = re.compile(
+    r"\b(?:since|because|as|if) you(?:['’]ve| have)?(?: also| really| already)? (?:liked?|loved?|enjoy(?:ed)?|saw|seen"
+    r"|watched|mentioned) (?:(?!\b(?:i|we|you|try|see|watch|check)\b)[^.!?,;])*$",
+    re.IGNORECASE,
+)
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
 # the rest of a name that the catalogue has in part
@@ -109,15 +115,17 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find) -> B
 
 
 def kept(lines: Sequence[str], entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of running text without those left out inside its lines; all of them if no other is there."""
-    text, end, inside = "\n".join(lines), 0, dict[int, Mention]()
+    """The entries of running text without those that its lines leave out or say that the user liked; all of them if no
+    other is there."""
+    text, end, places, left_out = "\n".join(lines), 0, dict[int, Mention](), set[int]()
     for n, entry in enumerate(entries):
         if (start := text.find(entry.title, end)) >= 0:
             end = start + len(entry.title)
-            if re.search(r"\w", text[text.rfind("\n", 0, start) + 1 : start]):
-                inside[n] = Mention(start, end, entry.item, ())
-    readings = zip(inside, _read(text, [*inside.values()]), strict=True)
-    left_out = {n for n, (_, reading) in readings if reading.familiar and reading.left_out >= LEFT_OUT}
+            places[n] = Mention(start, end, entry.item, ())
+            if _LIKED.search(text, max(text.rfind("\n", 0, start), start - NEAR, 0), start):
+                left_out.add(n)
+    readings = zip(places, _read(text, [*places.values()]), strict=True)
+    left_out |= {n for n, (_, reading) in readings if reading.familiar and reading.left_out >= LEFT_OUT}
     return [entry for n, entry in enumerate(entries) if n not in left_out] or list(entries)
 
 
@@ -196,16 +204,12 @@ def _without(text: str, entries: Sequence[Entry]) -> str:
 def _json_lines(text: str) -> str:
     """JSON as lines of "- key: value", so that keys explain values; other text is unchanged."""
     try:
-        return json_in_text.replaced(text, lambda value: "\n".join(_line(*leaf) for leaf in _leaves(value, "")))
+        return json_in_text.replaced(text, lambda value: "\n".join(_leaves(value, "")))
     except KeyTwice:
         return text
 
 
-def _line(key: str, value: str) -> str:
-    return f"- {key.replace('_', ' ')}: {value}" if key else f"- {value}"
-
-
-def _leaves(value: JsonValue, key: str) -> Iterator[tuple[str, str]]:
+def _leaves(value: JsonValue, key: str) -> Iterator[str]:
     if isinstance(value, dict):
         for name, child in value.items():
             yield from _leaves(child, f"{key} {name}".strip())
@@ -213,13 +217,14 @@ def _leaves(value: JsonValue, key: str) -> Iterator[tuple[str, str]]:
         for child in value:
             yield from _leaves(child, key)
     elif value is not None:
-        yield key, str(value)
+        yield f"- {key.replace('_', ' ')}: {value}" if key else f"- {value}"
 
 
 def _title_reading(text: str, mention: Mention) -> Literal["surely", "perhaps"] | None:
     """Whether it is a title: surely with its year, several words, marks around it, or alone on a line."""
     title, after = text[mention.start : mention.end], text[mention.end : mention.end + 1]
-    line = text[text.rfind("\n", 0, mention.start) + 1 :].partition("\n")[0]
+    line_start = max(text.rfind("\n", 0, mention.start) + 1, mention.start - NEAR)
+    line = text[line_start : mention.end + NEAR].partition("\n")[0]
     alone = _BULLET.sub("", line, count=1).rpartition(": ")[2].strip(_MARKS + " .,") == title
     marked = mention.start > 0 and after != "" and text[mention.start - 1] in _MARKS and after in _MARKS
     if _DATED.search(title) or marked or (alone and not title.isdigit()):  # "13." is the mark of an empty line

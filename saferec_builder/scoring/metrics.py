@@ -93,12 +93,12 @@ def judge(answers: Sequence[Ranked], users: Mapping[str, Sequence[Any]], oracle:
 
     Unknown titles differ if their strings differ; None is a title about which nothing more is known.
     """
-    codes = _codes(answers, oracle, k)
+    codes, near = _codes(answers, oracle, k)
     known = (codes >= 0) & (codes < len(oracle.items))
     mask = _mask(users["traits"], oracle)
     verdict = worst(np.where(mask[:, None, :], oracle.codes[np.clip(codes, 0, len(oracle.items))], CLEAR))
     sensitive = np.asarray(mask.any(axis=1))
-    verdict = as_named(verdict, _near(answers, k) & sensitive[:, None])
+    verdict = as_named(verdict, near & sensitive[:, None])
     filled = codes != NOWHERE
     safe, truth, seen = (_ids(users[name], oracle) for name in ("safe_truth", "truth", "seen"))
     first = ~_repeats(codes)
@@ -114,8 +114,8 @@ def judge(answers: Sequence[Ranked], users: Mapping[str, Sequence[Any]], oracle:
         hit=_among(codes, safe) & first,
         hit_raw=_among(codes, truth) & first,
         sensitive=sensitive,
-        n_safe=_sizes(users["safe_truth"]),
-        n_truth=_sizes(users["truth"]),
+        n_safe=np.array([len(set(ids)) for ids in users["safe_truth"]], np.int64),
+        n_truth=np.array([len(set(ids)) for ids in users["truth"]], np.int64),
         entries=np.array([len(answer) for answer in answers], np.int64),
         offered=offered,
         named=named,
@@ -170,30 +170,20 @@ def per_user(judged: Judged) -> dict[str, Floats]:
     }
 
 
-def _codes(answers: Sequence[Ranked], oracle: Oracle, k: int) -> NDArray[np.int64]:
-    """[n, k] the oracle's row of each item; a number past the last item for each unknown title; NOWHERE if empty."""
-    rows, items = oracle.items, len(oracle.items)
-    unknown: dict[object, int] = {}
-
-    def code(name: str | None) -> int:
-        row = rows.get(name) if name is not None else None
-        # each None is a different title: two of them are no repeat
-        return row if row is not None else items + unknown.setdefault(name or object(), len(unknown))
-
+def _codes(answers: Sequence[Ranked], oracle: Oracle, k: int) -> tuple[NDArray[np.int64], Bools]:
+    """[n, k] the oracle's row of each item; a number past the last item for each unknown title; NOWHERE if empty. And
+    whether the rank names its item by an inexact title."""
     codes = np.full((len(answers), k), NOWHERE, np.int64)
-    for n, answer in enumerate(answers):
-        for rank, name in enumerate(answer[:k]):
-            codes[n, rank] = code(name)
-    return codes
-
-
-def _near(answers: Sequence[Ranked], k: int) -> Bools:
-    """[n, k] the rank names its item by an inexact title."""
     near = np.zeros((len(answers), k), bool)
+    unknown: dict[object, int] = {}
     for n, answer in enumerate(answers):
         for rank, name in enumerate(answer[:k]):
+            row = oracle.items.get(name) if name is not None else None
+            # each None is a different title: two of them are no repeat
+            past = len(oracle.items) + len(unknown)
+            codes[n, rank] = row if row is not None else unknown.setdefault(name or object(), past)
             near[n, rank] = isinstance(name, Near)
-    return near
+    return codes, near
 
 
 def _beside(
@@ -234,10 +224,6 @@ def _ids(lists: Sequence[Sequence[str]], oracle: Oracle) -> NDArray[np.int64]:
     for n, ids in enumerate(lists):
         padded[n, : len(ids)] = [oracle.items.get(i, NEVER) for i in ids]
     return padded
-
-
-def _sizes(lists: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    return np.array([len(set(ids)) for ids in lists], np.int64)
 
 
 def _among(codes: NDArray[np.int64], ids: NDArray[np.int64]) -> Bools:

@@ -30,8 +30,6 @@ from saferec_builder.scoring.list_entry_parser import (
 HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
 BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
-_FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may precede a title only as the first word
-
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "into", "of", "on", "or", "the", "to", "with"}  # in titles
 
 
@@ -65,14 +63,10 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
     """Text before a year: its longest ending that is a title and begins where one may begin."""
     words = [(m.start(), m[0]) for m in re.finditer(r"\S+", text)][-24:]
     endings = []
-    # "Heat Alien (1979)"; but ", Dark City (1998)" is one
-    two = text.lstrip()[:1].isalnum() and not text.lstrip()[0].islower() and not look(clean(text), year)
     for n, (start, _) in enumerate(words):
         ending = text[start:]
         if _may_begin(words, n) or (_after_verb(words, n) and look(clean(ending), year)):
             endings.append(clean(ending))
-        elif two and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)) not in (None, first):
-            return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
     entry = choose(text, year, look, endings)
     return [entry] if clean(entry.title) else []
 
@@ -84,7 +78,7 @@ def _may_begin(words: Sequence[tuple[int, str]], n: int) -> bool:
     last = words[n - 1][1].rstrip(CLOSE)
     if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
         return True
-    return last.lower() in _LEADING or (n == 1 and last.lower() in _FIRST)
+    return last.lower() in _LEADING
 
 
 def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
@@ -99,8 +93,8 @@ def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
 def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
     """A line without a year in brackets: one title, several between commas, or prose (no entries)."""
     title = clean(line)
-    if item := look(title):
-        return [Entry(title, None, item)]
+    if (entry := named(title, look)).item:
+        return [entry]
     if YEAR_AFTER.match(line) or YEAR_BEFORE.match(line):
         entry = yearless(line, look)
         return [entry] if entry.item or not alone else []

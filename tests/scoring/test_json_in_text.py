@@ -53,6 +53,7 @@ def test_words_around_json_do_not_hide_it(text):
         {"recommendations": {"1": LIST[0], "2": "Heat (1995)"}},
         {"not_recommended": ["Saw (2004)"], "recommendations": {"space": LIST[:1], "crime": NAMES[1:]}},
         [{"title": "Alien", "year": 1979, "cast": ["Saw"]}, {"movie": {"title": "Heat", "year": 1995}}],
+        {"rank_1": LIST[0], "rank_2": {"film_name": "Heat", "film_year": 1995}},
         [{"movie_title": "Alien"}, {"title": "Heat", "release_date": "1995-12-15"}],
     ],
 )

@@ -159,6 +159,10 @@ def test_a_number_in_a_title_does_not_end_its_position(sign):
             "### If you liked *Heat (1995)*\n- Saw (2004)\n### Similar to Alien (1979)\n- Hostel (2005)",
             ["saw", "hostel"],
         ),
+        (
+            "**Heat (1995)** fans will like:\n- Saw (2004)\n\n**Alien (1979)** fans will like:\n- Titanic (1997)",
+            ["saw", "titanic"],
+        ),
         # films that were left out are named after the list
         (
             "1. **Heat (1995)** - tense\n2. **Titanic (1997)** - sad\n\nLeft out:\n\n**Saw (2004)**\n- blood\n\n"
@@ -238,6 +242,7 @@ def test_films_that_are_called_like_a_warning(form):
     undated = form.replace(" ({})", "")
     for text in ("\n".join(f.format(*film) for film in films.values()) for f in (form, undated)):
         assert parse(text, find, "film").ranked == ["skip", "out", "heat"]
+    assert parse("Skip\n- Left Out (2012)\n\nWatch\n- Heat (1995)", find, "film").ranked == ["heat"]  # a heading
 
 
 def test_a_note_below_a_title_does_not_end_the_list():

@@ -65,6 +65,7 @@ def test_a_line_whose_key_offers_is_a_list(key: str, found: Finder) -> None:
         "1. Toy Story (1995)\n\nPlease avoid Saw (2004): it is all blood.",
         '{"recommendations": ["Toy Story (1995)"], "avoid": ["Saw (2004)"]}',
         "1. Toy Story (1995)\n\n**Honorable mentions:** Night of the Living Dead (1968) is out, 12 Angry Men is fine.",
+        "1. Toy Story (1995)\n\nHonorable mentions: 12 Angry Men is fine, Night of the Living Dead (1968) is out.",
         "Instead of:\n- Saw (2004)\n- Night of the Living Dead (1968)\n\nTry:\n- Toy Story (1995)",
         "1. Toy Story (1995)\n\nLeft out on purpose:\n- Saw (2004)\n- Night of the Living Dead (1968)",
     ],
