@@ -8,6 +8,7 @@ server by the mark that it carries there, so nothing is submitted twice.
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
 
@@ -18,7 +19,7 @@ from saferec_builder.llm.answer_forms import RESPONSES
 from saferec_builder.llm.capabilities import Found, probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.pricing import Budget, Price
-from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body, refusal
+from saferec_builder.llm.requests_and_replies import DONE, UNSENT, Body, Reply, Server, encodable, read_body, refusal
 from saferec_builder.llm.transport import Wire
 from saferec_builder.storage.tables import digest
 
@@ -273,12 +274,13 @@ class _Batches:
                 return False
             await asyncio.sleep(poll)
         # fetches all files first: replies that are taken are billed, and a batch that is done is never fetched again
-        files = filter(None, (batch.output_file_id, batch.error_file_id))
         try:
-            replies = [reply for file in files for reply in await self._fetched(file)]
+            replies = await self._fetched(batch.output_file_id)
         except _Missing:  # the answers are deleted: this key sees the batch, so no other key would find them
             self.intake.write_off(entry)
             raise
+        with suppress(_Missing):  # without the file of errors, its requests count as not answered
+            replies += await self._fetched(batch.error_file_id)
         for fault in getattr(batch.errors, "data", None) or []:
             self.reason = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
         self.intake.take(entry, replies)
@@ -291,7 +293,9 @@ class _Batches:
                 return replace(entry, state="submitted", remote=batch.id)
         return None
 
-    async def _fetched(self, file: str) -> list[Reply]:
+    async def _fetched(self, file: str | None) -> list[Reply]:
+        if not file:
+            return []
         content = await self._awaited("fetch", self.client.files.content(file), "response")
         lines = self.wire.text(content.response).split("\n")  # an answer may contain other line ends, such as U+2028
         return [reply for line in lines if (reply := reply_of(line, self.server))]
@@ -329,14 +333,10 @@ def reply_of(line: str, server: Server) -> Reply | None:
     if not isinstance(response, dict) or (response.get("status_code") is None and response.get("body") is None):
         reason = error.get("code") if isinstance(error, dict) else error
         return Reply(
-            request, server.model, error=f"not answered: {_encodable(str(reason or 'no reason given'))}", body=line
+            request, server.model, error=f"not answered: {encodable(str(reason or 'no reason given'))}", body=line
         )
-    status, body = response.get("status_code"), _encodable(json.dumps(response.get("body"), ensure_ascii=False))
-    if status == 200:
-        return read_body(request, server.model, body)
-    return Reply(request, server.model, error=refusal(status if isinstance(status, int) else 0, body), body=line)
-
-
-def _encodable(text: str) -> str:
-    """Replaces unpaired surrogates, with which a cut answer may end: no table can store them."""
-    return text.encode(errors="replace").decode()
+    status, body = response.get("status_code"), response.get("body")
+    text = encodable(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+    if status in (*DONE, "200", None):
+        return read_body(request, server.model, text)
+    return Reply(request, server.model, error=refusal(status if isinstance(status, int) else 0, text), body=line)
