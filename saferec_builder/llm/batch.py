@@ -10,12 +10,13 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import openai
 
 from saferec_builder.core.errors import ProposerError, whole_object
 from saferec_builder.llm.answer_forms import RESPONSES
+from saferec_builder.llm.batch_ledger import Entry, Ledger
 from saferec_builder.llm.capabilities import Found, probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.pricing import Budget, Price
@@ -27,41 +28,6 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # in one file
 OVER = ("completed", "failed", "expired", "cancelled")
 MARK = "saferec_batch"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A batch in the ledger. state: uploaded (remote is the file), submitted (remote is the batch) or done."""
-
-    batch: str
-    state: str
-    remote: str
-    requests: int
-    usd: float = 0.0  # the most that it can cost; 0 if an older version submitted it
-    billed: bool = False
-
-    @property
-    def mark(self) -> str:
-        """The mark of its batch on the server, while the ledger has only its file."""
-        return f"{self.batch}-{self.remote}"
-
-
-class Ledger(Protocol):
-    """Remembers the batches of one server and model, and whose texts they ask about."""
-
-    def open(self) -> list[Entry]:
-        """The batches that are not done, each as it was noted last."""
-
-    def note(self, entry: Entry) -> None: ...
-
-    def about(self, requests: list[tuple[str, int]]) -> None:
-        """Notes for erasures, before these requests (name, place of the body) leave, whose texts they are about."""
-
-    def knows(self, request: str) -> bool:
-        """Whether it is still noted whose text a request is about; an erasure removes that note."""
-
-    def bill(self, entry: Entry | None = None) -> None:
-        """Writes what the budget has paid since the last call; for a batch only once, however often it is fetched."""
 
 
 async def replies(

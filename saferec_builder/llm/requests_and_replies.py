@@ -138,9 +138,9 @@ def _object(value: JsonValue) -> Mapping[str, JsonValue]:
 
 def _text(value: JsonValue) -> str:
     """An answer's text; some servers send it in parts, or parse its JSON. "" if there is none."""
-    text = text_of_parts(value)
-    if text is None:
-        text = json.dumps(value) if value and isinstance(value, dict | list) else value
+    if (parts := text_of_parts(value)) is not None:
+        return encodable(parts)
+    text = json.dumps(value) if value and isinstance(value, dict | list) else value
     return encodable(text) if isinstance(text, str) else ""
 
 
