@@ -29,8 +29,6 @@ ELSEWHERE = {
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/numbers.py": "tests/mining/privacy/test_privacy.py",
-    "saferec_builder/proposing/batch_ledger.py": "tests/llm/test_batch.py",
-    "saferec_builder/proposing/open_batches.py": "tests/llm/test_open_batches.py",
     "saferec_builder/proposing/corpus.py": "tests/proposing/test_run.py",
     "saferec_builder/proposing/rules/grammar.py": "tests/proposing/rules/test_matcher.py",
     "saferec_builder/proposing/rules/turn_analysis.py": "tests/proposing/rules/test_matcher.py",

@@ -22,8 +22,10 @@ _USAGE_NAMES = {
     "input_tokens_details": "prompt_tokens_details",
     "output_tokens_details": "completion_tokens_details",
 }
-_THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
-_FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.S)
+_THOUGHT = re.compile(
+    r"\A.*(?:</(?:think(?:ing)?|thought|reasoning)>|\[/THINK\]|<\|channel\|>final<\|message\|>)", re.S
+)
+_FENCED = re.compile(r"```\w*[^\S\n]*\n(.*?)```", re.S)
 
 
 def shaped(body: Mapping[str, JsonValue], way: str) -> dict[str, JsonValue]:

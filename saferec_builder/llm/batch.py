@@ -8,17 +8,19 @@ server by the mark that it carries there, so nothing is submitted twice.
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import openai
 
 from saferec_builder.core.errors import ProposerError, whole_object
 from saferec_builder.llm.answer_forms import RESPONSES
+from saferec_builder.llm.batch_ledger import Entry, Ledger
 from saferec_builder.llm.capabilities import Found, probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.pricing import Budget, Price
-from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body, refusal
+from saferec_builder.llm.requests_and_replies import DONE, UNSENT, Body, Reply, Server, encodable, read_body, refusal
 from saferec_builder.llm.transport import Wire
 from saferec_builder.storage.tables import digest
 
@@ -26,41 +28,6 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # in one file
 OVER = ("completed", "failed", "expired", "cancelled")
 MARK = "saferec_batch"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A batch in the ledger. state: uploaded (remote is the file), submitted (remote is the batch) or done."""
-
-    batch: str
-    state: str
-    remote: str
-    requests: int
-    usd: float = 0.0  # the most that it can cost; 0 if an older version submitted it
-    billed: bool = False
-
-    @property
-    def mark(self) -> str:
-        """The mark of its batch on the server, while the ledger has only its file."""
-        return f"{self.batch}-{self.remote}"
-
-
-class Ledger(Protocol):
-    """Remembers the batches of one server and model, and whose texts they ask about."""
-
-    def open(self) -> list[Entry]:
-        """The batches that are not done, each as it was noted last."""
-
-    def note(self, entry: Entry) -> None: ...
-
-    def about(self, requests: list[tuple[str, int]]) -> None:
-        """Notes for erasures, before these requests (name, place of the body) leave, whose texts they are about."""
-
-    def knows(self, request: str) -> bool:
-        """Whether it is still noted whose text a request is about; an erasure removes that note."""
-
-    def bill(self, entry: Entry | None = None) -> None:
-        """Writes what the budget has paid since the last call; for a batch only once, however often it is fetched."""
 
 
 async def replies(
@@ -273,12 +240,13 @@ class _Batches:
                 return False
             await asyncio.sleep(poll)
         # fetches all files first: replies that are taken are billed, and a batch that is done is never fetched again
-        files = filter(None, (batch.output_file_id, batch.error_file_id))
         try:
-            replies = [reply for file in files for reply in await self._fetched(file)]
+            replies = await self._fetched(batch.output_file_id)
         except _Missing:  # the answers are deleted: this key sees the batch, so no other key would find them
             self.intake.write_off(entry)
             raise
+        with suppress(_Missing):  # without the file of errors, its requests count as not answered
+            replies += await self._fetched(batch.error_file_id)
         for fault in getattr(batch.errors, "data", None) or []:
             self.reason = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
         self.intake.take(entry, replies)
@@ -291,7 +259,9 @@ class _Batches:
                 return replace(entry, state="submitted", remote=batch.id)
         return None
 
-    async def _fetched(self, file: str) -> list[Reply]:
+    async def _fetched(self, file: str | None) -> list[Reply]:
+        if not file:
+            return []
         content = await self._awaited("fetch", self.client.files.content(file), "response")
         lines = self.wire.text(content.response).split("\n")  # an answer may contain other line ends, such as U+2028
         return [reply for line in lines if (reply := reply_of(line, self.server))]
@@ -329,14 +299,10 @@ def reply_of(line: str, server: Server) -> Reply | None:
     if not isinstance(response, dict) or (response.get("status_code") is None and response.get("body") is None):
         reason = error.get("code") if isinstance(error, dict) else error
         return Reply(
-            request, server.model, error=f"not answered: {_encodable(str(reason or 'no reason given'))}", body=line
+            request, server.model, error=f"not answered: {encodable(str(reason or 'no reason given'))}", body=line
         )
-    status, body = response.get("status_code"), _encodable(json.dumps(response.get("body"), ensure_ascii=False))
-    if status == 200:
-        return read_body(request, server.model, body)
-    return Reply(request, server.model, error=refusal(status if isinstance(status, int) else 0, body), body=line)
-
-
-def _encodable(text: str) -> str:
-    """Replaces unpaired surrogates, with which a cut answer may end: no table can store them."""
-    return text.encode(errors="replace").decode()
+    status, body = response.get("status_code"), response.get("body")
+    text = encodable(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+    if status in (*DONE, "200", None):
+        return read_body(request, server.model, text)
+    return Reply(request, server.model, error=refusal(status if isinstance(status, int) else 0, text), body=line)

@@ -92,7 +92,7 @@ async def _try_way(wire: "Wire", server: Server, budget: Budget) -> tuple[Server
 
 def _refused_parameter(server: Server, reply: Reply) -> str | None:
     """The first parameter that a refusal names and that is not left out yet."""
-    if reply.reason != "bad request":
+    if reply.reason not in ("bad request", "server error"):  # a template without `system` ends with 500
         return None
     text = reply.body.lower()
     remaining = (name for name in _REFUSAL_WORDS if name not in server.refuses)

@@ -77,15 +77,16 @@ class Budget:
     def pay(self, reply: Reply, sent: int, *, price: Price | None = None, most: float = 0.0) -> None:
         """Bills a request that was sent by the tokens of its answer; without an answer it costs nothing.
 
-        An answer whose tokens the server does not report is billed at the most that was set aside for it, or at `most`
-        if another run sent it. price: if it is not this budget's own.
+        An answer whose tokens the server does not report, or reports as 0, is billed at the most that was set aside for
+        it, or at `most` if another run sent it. price: if it is not this budget's own.
         """
         reserved = self.held.pop(reply.request, 0.0)
         self.aside -= reserved
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
         price = price or self.price
         usd = price.of(tokens_in, tokens_out, reply.tokens_cached) if price else 0.0
-        if reply.answered and None in (reply.tokens_in, reply.tokens_out):
+        counts = (reply.tokens_in, reply.tokens_out)
+        if reply.answered and (None in counts or (reply.content and 0 in counts)):
             usd = max(usd, reserved, most)
         self.spent += usd
         self.longest = max(self.longest, tokens_out)

@@ -1,14 +1,14 @@
 """Requests to a model server and its replies: a request's name and bytes, and how a response body is read."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from saferec_builder.core import addresses
-from saferec_builder.core.errors import fault_of
+from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue, text_of_parts
 from saferec_builder.llm.answer_forms import RESPONSES, WAYS, as_completion, as_response, in_one_message, shaped
 from saferec_builder.storage.tables import digest
@@ -80,6 +80,7 @@ class Server:
             return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+DONE = (200, 201)  # statuses of an answer; some frameworks answer every POST with 201
 UNSENT = ": not sent"  # ends the error of a request that was not sent
 ANSWERED = ("cut off", "refused", "off schema", "empty answer", "broken JSON")  # reasons of answers that were generated
 
@@ -118,138 +119,84 @@ class Reply:
         return has_answer or (self.tokens_in or 0) + (self.tokens_out or 0) > 0
 
 
-def _text(value: JsonValue) -> JsonValue:
-    """An answer's text; some servers send it in parts, or parse its JSON."""
-    if (text := text_of_parts(value)) is not None:
-        return text
-    return json.dumps(value) if isinstance(value, dict | list) else value
+def read_body(request: str, model: str, text: str) -> Reply:
+    """Reads the reply from the body of a 200; a reply with an error keeps the body."""
+    try:
+        body = _object(as_completion(strict_json(text)))
+    except (ValueError, RecursionError) as fault:
+        problem = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
+        return Reply(request, model, error=f"{problem}: {fault}", body=text)
+    choices = body.get("choices")
+    content, error = _content(_object(choices[0])) if isinstance(choices, list) and choices else (None, "no choices")
+    return Reply(request, model, content, error, text, *_billed(_object(body.get("usage"))))
 
 
-_Text = Annotated[str | None, BeforeValidator(_text)]
+def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+    """The value if it is an object; servers put other things (null, false, a list) where they have nothing to say."""
+    return value if isinstance(value, dict) else {}
 
 
-class _Function(BaseModel):
-    arguments: _Text = None
+def _text(value: JsonValue) -> str:
+    """An answer's text; some servers send it in parts, or parse its JSON. "" if there is none."""
+    if (parts := text_of_parts(value)) is not None:
+        return encodable(parts)
+    text = json.dumps(value) if value and isinstance(value, dict | list) else value
+    return encodable(text) if isinstance(text, str) else ""
 
 
-class _Call(BaseModel):
-    function: _Function = _Function()
+def encodable(text: str) -> str:
+    """Replaces unpaired surrogates, with which a cut answer may end: no table can store them."""
+    return text.encode(errors="replace").decode()
 
 
-class _Message(BaseModel):
-    content: _Text = None
-    refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-    reasoning_content: _Text = None
-
-    @property
-    def answer(self) -> str | None:
-        """The text of the answer. Some servers return the whole answer as reasoning, without content. Several calls of
-        the tool, which some models make for one claim each, become a list."""
-        thought = (self.reasoning_content or "").strip()
-        arguments = [call.function.arguments for call in self.tool_calls or () if call.function.arguments]
-        distinct = [*dict.fromkeys(arguments)]
-        joined = f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
-        return joined or self.content or (thought if thought.startswith("{") else None)
+def _content(choice: Mapping[str, JsonValue]) -> tuple[str | None, str | None]:
+    """Returns (the text of the answer, why there is none)."""
+    message, finish = _object(choice.get("message")), choice.get("finish_reason")
+    refused = _text(message.get("refusal"))
+    if refused or finish == "content_filter":
+        return None, f"refused: {(refused or 'content_filter')[:200]}"
+    if finish == "length":  # even if the text looks complete: a server may close what it cut
+        return None, "cut off: the answer reached the token limit"
+    answer = _answer(message)
+    return (answer, None) if answer else (None, "empty answer")
 
 
-class _Choice(BaseModel):
-    finish_reason: str | None = None
-    message: _Message
+def _answer(message: Mapping[str, JsonValue]) -> str:
+    """The text of the answer. Some servers return the whole answer as reasoning, without content. Several calls of the
+    tool, which some models make for one claim each, become a list."""
+    calls = message.get("tool_calls")
+    functions = [_object(call).get("function") for call in calls] if isinstance(calls, list) else []
+    functions.append(message.get("function_call"))  # the former name
+    arguments = [*dict.fromkeys(filter(None, (_text(_object(function).get("arguments")) for function in functions)))]
+    joined = f"[{', '.join(arguments)}]" if len(arguments) > 1 else "".join(arguments)
+    thought = (_text(message.get("reasoning_content")) or _text(message.get("reasoning"))).strip()
+    return joined or _text(message.get("content")) or (thought if thought.startswith("{") else "")
 
 
-def _plausible(value: JsonValue) -> int | None:
+def _count(value: JsonValue) -> int | None:
     """A plausible count of tokens; any other value counts as not reported."""
     return int(value) if isinstance(value, int | float) and 0 <= value <= MOST_TOKENS else None
 
 
-def _object_or_none(value: JsonValue) -> JsonValue:
-    return value if isinstance(value, dict) else None
+def _billed(usage: Mapping[str, JsonValue]) -> tuple[int | None, int | None, int, int]:
+    """Returns the tokens (in, out, cached, of reasoning) of a bill; None for what it does not report.
 
-
-_Tokens = Annotated[int | None, BeforeValidator(_plausible)]
-
-
-class _Details(BaseModel):
-    cached_tokens: _Tokens = None
-    reasoning_tokens: _Tokens = None
-
-
-_Parts = Annotated[_Details | None, BeforeValidator(_object_or_none)]
-
-
-class _Usage(BaseModel):
-    prompt_tokens: _Tokens = None
-    completion_tokens: _Tokens = None
-    total_tokens: _Tokens = None
-    prompt_cache_hit_tokens: _Tokens = None
-    prompt_tokens_details: _Parts = None
-    completion_tokens_details: _Parts = None
-
-    @property
-    def cached(self) -> int:
-        return min(self._cached, self.prompt_tokens or 0)
-
-    @property
-    def _cached(self) -> int:
-        count = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
-        return count or self.prompt_cache_hit_tokens or 0
-
-    @property
-    def reasoning(self) -> int:
-        extra = (self.out or 0) - self.completion_tokens if self.completion_tokens else 0
-        return max(self._reasoned, extra)
-
-    @property
-    def out(self) -> int | None:
-        """Completion tokens with those of reasoning, which some servers report separately or only in the total."""
-        completion = self.completion_tokens or 0
-        extra = self._reasoned if self._reasoned > completion else 0  # more than the completion: not part of it
-        remainder = self.total_tokens - self.prompt_tokens if self.total_tokens and self.prompt_tokens else 0
-        remainder -= self._cached if self._cached > (self.prompt_tokens or 0) else 0  # prompt_tokens lack it
-        return max(completion + extra, remainder) or self.completion_tokens
-
-    @property
-    def _reasoned(self) -> int:
-        return (self.completion_tokens_details and self.completion_tokens_details.reasoning_tokens) or 0
-
-
-class _Body(BaseModel):
-    choices: list[_Choice] | None = None
-    usage: Annotated[_Usage | None, BeforeValidator(_object_or_none)] = None  # a malformed one must not cost the answer
-
-
-_BODY = TypeAdapter(Annotated[_Body, BeforeValidator(as_completion)])
-
-
-def read_body(request: str, model: str, text: str) -> Reply:
-    """Reads the reply from the body of a 200; a reply with an error keeps the body."""
-    try:
-        body = _BODY.validate_json(text)
-    except ValidationError as fault:
-        problem = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
-        return Reply(request, model, error=f"{problem}: {fault.errors(include_url=False)[0]['msg']}", body=text)
-    if json_fault := fault_of(text):
-        return Reply(request, model, error=f"broken JSON: {json_fault}", body=text)
-    usage = body.usage or _Usage()
-    content, error = _content(body.choices or [])
-    billed = (usage.prompt_tokens, usage.out, usage.cached, usage.reasoning)
-    return Reply(request, model, content, error, text, *billed)
-
-
-def _content(choices: list[_Choice]) -> tuple[str | None, str | None]:
-    if not choices:
-        return None, "no choices"
-    message, finish = choices[0].message, choices[0].finish_reason
-    if message.refusal or finish == "content_filter":
-        return None, f"refused: {(message.refusal or finish or '')[:200]}"
-    if finish == "length":  # even if the text looks complete: a server may close what it cut
-        return None, "cut off: the answer reached the token limit"
-    return (message.answer, None) if message.answer else (None, "empty answer")
+    Out includes the tokens of reasoning, which some servers report separately or only in the total.
+    """
+    reported = [_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total")]
+    prompt, completion, total = (count or 0 for count in reported)
+    cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or 0
+    reasoned = _count(_object(usage.get("completion_tokens_details")).get("reasoning_tokens")) or 0
+    extra = reasoned if reasoned > completion else 0  # more than the completion: not part of it
+    remainder = total - prompt if total and prompt else 0
+    remainder -= cached if cached > prompt else 0  # prompt_tokens lack it
+    out = max(completion + extra, remainder)
+    return reported[0], out or reported[1], min(cached, prompt), max(reasoned, out - completion if completion else 0)
 
 
 def refusal(status: int, text: str) -> str:
-    """The error for a response that is not a 200."""
+    """The error for a response that holds no answer."""
     if status == 429:
         reason = "quota exhausted" if is_quota(text) else "rate limited"
     elif status == 402:  # payment required: some servers use it for this

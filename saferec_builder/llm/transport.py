@@ -15,7 +15,7 @@ import openai
 
 from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm.rate_limit import Pace
-from saferec_builder.llm.requests_and_replies import Server, is_quota, refusal
+from saferec_builder.llm.requests_and_replies import DONE, Server, is_quota, refusal
 
 BUSY = (429, 503, 529)
 CONNECT = 5.0  # seconds in which a server has to accept a connection: if none listens, nobody waits for `timeout`
@@ -53,9 +53,9 @@ class Wire:
         await self.client.close()
 
     async def post(self, path: str, content: bytes) -> tuple[str | None, str]:
-        """Returns (error, body text) of a JSON request after its retries; error is None for a 200."""
+        """Returns (error, body text) of a JSON request after its retries; error is None for an answer."""
         outcome = await self._copy(path, content) if path in self.first_requests else None
-        if isinstance(outcome, httpx2.Response) and outcome.status_code == 200:
+        if isinstance(outcome, httpx2.Response) and outcome.status_code in DONE:
             return None, self.text(outcome)
         # openai's client takes this as the result of its own first attempt, then waits, retries and raises as usual
         token = _OUTCOME.set(outcome)
@@ -69,7 +69,7 @@ class Wire:
             self.first_requests[path] = response.request
             self.first_requests[path].headers["x-stainless-retry-count"] = "0"
         text = self.text(response)
-        return (None if response.status_code == 200 else refusal(response.status_code, text)), text
+        return (None if response.status_code in DONE else refusal(response.status_code, text)), text
 
     async def _copy(self, path: str, content: bytes) -> httpx2.Response | Exception:
         """Sends a copy of the first request; returns the response, or the exception that was raised."""
@@ -100,8 +100,8 @@ class Wire:
         return f"connection failed: {name}", ""
 
     def text(self, response: httpx2.Response) -> str:
-        """The body as text, without the keys in case the server repeats them."""
-        text = response.content.decode("utf-8", "replace")
+        """The body as text that every table can hold, without the keys in case the server repeats them."""
+        text = response.content.decode("utf-8-sig", "replace").replace("\0", "\ufffd")
         for secret in (self.server.key, *self.server.secrets):
             text = text.replace(secret, "***") if len(secret) > 8 else text
         return text
@@ -133,7 +133,7 @@ def _pool(server: Server, pace: Pace) -> httpx2.AsyncClient:
             except (aiohttp.ClientError, OSError) as fault:  # errors that the transport does not know are retried too
                 raise httpx2.TransportError(str(fault)) from fault
             response.encoding = "utf-8"  # whatever it declares: Python accepts "zlib" as a charset, and then raises
-            if response.status_code == 200:
+            if response.status_code in DONE:
                 return response
             if is_quota(response.text):
                 response.headers["x-should-retry"] = "false"  # otherwise openai's client would retry

@@ -17,6 +17,7 @@ class _Strict(BaseModel):
 
 
 MOST_QUOTES = 5
+_TURN = r"\s*\d{1,4}(\.0)?\s*"  # some servers write every number as a float
 
 
 class Quote(_Strict):
@@ -117,7 +118,7 @@ def _quote(quote: Any) -> Any:
     if not isinstance(quote, dict):
         return quote
     turn = quote.get("turn")
-    number = int(turn) if isinstance(turn, str) and re.fullmatch(r"\s*\d{1,4}\s*", turn) else turn
+    number = int(float(turn)) if isinstance(turn, str | float) and re.fullmatch(_TURN, str(turn)) else turn
     return {"turn": number, "quote": quote.get("quote")}
 
 

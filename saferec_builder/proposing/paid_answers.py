@@ -1,15 +1,11 @@
 """Answers that a workspace has paid for, usable or not: a request is paid for again only if retries are asked for."""
 
-from collections.abc import Callable
-
 from saferec_builder.llm import Reply
-from saferec_builder.llm.client import checked
+from saferec_builder.llm.client import Check, checked
 from saferec_builder.llm.requests_and_replies import read_body
 from saferec_builder.storage.database import Keyed
 
 ATTEMPTS = 3  # the most answers to one request that are paid for
-
-Check = Callable[[str], str | None]  # returns what is wrong with an answer's text, or None
 
 
 class PaidAnswers:
@@ -23,7 +19,7 @@ class PaidAnswers:
         bodies = self._bodies(request)
         if len(bodies) < 2 and not self.retries:
             return bodies[0] if bodies else None
-        usable = next((body for body in bodies if is_usable(body, self.check)), None)
+        usable = next((body for body in bodies if not checked(read_body("", "", body), self.check).error), None)
         is_final = not self.retries or request in self.fresh or len(bodies) >= ATTEMPTS
         return usable or (bodies[-1] if bodies and is_final else None)
 
@@ -48,7 +44,3 @@ class PaidAnswers:
 def attempts(request: str, *, all_of_them: bool) -> list[str]:
     """The names under which the answers to a request are stored, in order; the first is the request itself."""
     return [request, *(f"{request}-{n}" for n in range(2, ATTEMPTS + 1) if all_of_them)]
-
-
-def is_usable(body: str, check: Check) -> bool:
-    return checked(read_body("", "", body), check).error is None

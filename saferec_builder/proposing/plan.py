@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from saferec_builder.llm import Budget
+from saferec_builder.llm import Budget, batch_ledger
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import jobs, open_batches
+from saferec_builder.proposing import jobs
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -38,7 +38,7 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
     habit = Habit(
         sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
     )
-    spent, aside = (float(rows["usd"].sum()) for rows in (bills, open_batches.open_batches(ws)))
+    spent, aside = (float(rows["usd"].sum()) for rows in (bills, batch_ledger.open_batches(ws)))
     longest = database.largest(ws.database, tables.REPLIES, "tokens_out", model=step.name)
     return Budget(step.price, limit, spent, habit, aside=aside, longest=longest)
 
@@ -68,7 +68,7 @@ def _estimate(job: Job) -> None:
     if job.step.server is None:
         return
     price, habit = job.step.price, job.budget.habit
-    in_batches = int(open_batches.of_server(job.ws, job.server)["requests"].sum())
+    in_batches = int(batch_ledger.of_server(job.ws, job.server)["requests"].sum())
     if in_batches:
         job.figures["in_open_batches"] = in_batches
     noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if in_batches else {}

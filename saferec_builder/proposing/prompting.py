@@ -128,17 +128,12 @@ def _escape(c: str) -> str:
 
 def schema(taxonomy: Taxonomy) -> dict[str, Any]:
     """JSON schema of `Answer` with the taxonomy's slugs, without references (not every server supports them)."""
-    full = _answer_schema()
+    full = Answer.model_json_schema()
     built: dict[str, Any] = _inlined({k: v for k, v in full.items() if k != "$defs"}, full["$defs"])
     claims = built["properties"]["claims"]
     claims["maxItems"] = len(taxonomy.traits)
     claims["items"]["properties"]["trait"] = {"type": "string", "enum": list(taxonomy.slugs)}
     return built
-
-
-@lru_cache(maxsize=1)
-def _answer_schema() -> dict[str, Any]:
-    return Answer.model_json_schema()
 
 
 def _inlined(node: Any, definitions: dict[str, Any]) -> Any:

@@ -8,12 +8,14 @@ from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError, StoreError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import jobs, known_ways, open_batches, prompting
+from saferec_builder.llm import batch_ledger
+from saferec_builder.llm.batch_ledger import Ledger
+from saferec_builder.proposing import jobs, known_ways, prompting
 from saferec_builder.proposing.jobs import Job, Todo
 from saferec_builder.proposing.paid_answers import attempts
 from saferec_builder.proposing.prompting import Reading
@@ -21,9 +23,6 @@ from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.text_units import Subject, orders
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
-
-if TYPE_CHECKING:
-    from saferec_builder.proposing.batch_ledger import BatchLedger
 
 CHUNK = 1_000
 
@@ -36,7 +35,7 @@ def read(job: Job, step: Step) -> None:
     """Reads and saves a job, by its server or in this process."""
     if job.step.server is None:
         _read_here(job, step)
-    elif job.todo or open_batches.of_server(job.ws, job.step.server).height:
+    elif job.todo or batch_ledger.of_server(job.ws, job.step.server).height:
         _read_by_model(job, step)
 
 
@@ -168,7 +167,7 @@ async def _in_batches(job: Job, settle: Settle, args: dict[str, Any]) -> Replies
 async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None:
     """Takes the answers in open batches before their model is asked directly. Raises ProposerError if one is not over:
     its requests would be paid for twice."""
-    if open_batches.of_server(job.ws, job.server).is_empty():
+    if batch_ledger.of_server(job.ws, job.server).is_empty():
         return
     from saferec_builder.llm import batch
 
@@ -184,11 +183,9 @@ async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None
 
 
 @contextmanager
-def _ledger(job: Job, settle: Settle) -> Iterator["BatchLedger"]:
-    from saferec_builder.proposing.batch_ledger import BatchLedger  # loads openai
-
+def _ledger(job: Job, settle: Settle) -> Iterator[Ledger]:
     with workspace.keyed(job.ws, tables.REQUESTS) as noted:
-        yield BatchLedger(job.ws, job.server, partial(_note_places, job), settle, noted)
+        yield Ledger(job.ws, job.server, partial(_note_places, job), settle, noted)
 
 
 def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
@@ -236,7 +233,7 @@ def _note_places(job: Job, requests: list[tuple[str, int]]) -> None:
 def _note_unnoted(job: Job) -> None:
     """Notes the texts of batches that an older version submitted without a note: any unread text may be in them, also
     beyond the limit of this run. An answer without a note would count as one about somebody who was erased."""
-    if open_batches.of_server(job.ws, job.server)["usd"].has_nulls():
+    if batch_ledger.of_server(job.ws, job.server)["usd"].has_nulls():
         unread = jobs.unread(job.corpus, job.step, job.budget)
         requests = zip(unread.bodies(), unread.todo, strict=True)
         _note_texts(job, [(job.server.name(body), subject) for body, (_, subject, _) in requests])

@@ -107,5 +107,4 @@ def test_nothing_else_parses_json() -> None:
         "saferec_builder/storage/database.py: json_decode",  # columns of our own database, which this program wrote
         "annotation/tools/task_conversion.py: json.loads",  # of text that was parsed just before
         "exports/report/page.py: model_validate_json",
-        "saferec_builder/llm/requests_and_replies.py: validate_json",
     }

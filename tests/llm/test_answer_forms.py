@@ -51,6 +51,8 @@ WORD = '{"word": "a \\"b\\" {c}"}'
     [
         *(WORD, f"\ufeff {WORD}\n", f"```json\n{WORD}\n```", f"Sure:\n```\n[]\n```\nor\n```JSON\n{WORD}\n```."),
         *(f"<think>{{}} or [1]</think>\n{WORD}", f"so {{}}</thinking>{WORD}", f"I found {WORD}. Anything else?"),
+        *(f"[THINK]{{}} a [b][/THINK]{WORD}", f"<thought>use {{x}}</thought>{WORD}"),
+        f"<|channel|>analysis<|message|>so {{x}}<|end|><|channel|>final<|message|>{WORD}",
         *(f"[x] {WORD}", f"Here: {WORD} and [note]"),
         *("{'word': 'a \"b\" {c}',}", json.dumps(WORD), f"<|channel|>final<|message|>{WORD}<|end|>"),
     ],
@@ -70,6 +72,7 @@ def test_an_answer_that_is_json_is_read_as_it_stands() -> None:
     [
         *("", "fine", "7", '"fine"', "{", "{]", '{"a": 1, "a": 2}', "{'a': 1, 'a': 2}", "{'a': open('x')}", "{1: [}"),
         *("[" * 100_000, "{" * 5_000 + "}" * 5_000, "(" * 5_000 + ")" * 5_000, "<think>{}", "{'\\d': 1"),
+        "```" + "\n" * 199_000 + "x",  # a fence and endless lines took ten minutes
     ],
 )
 def test_nothing_is_made_of_what_is_no_object(text: str) -> None:
@@ -96,6 +99,11 @@ def message(**said: Any) -> llm.Reply:
         ({"content": None, "reasoning_content": " {} "}, "{}"),
         ({"content": "", "reasoning_content": "I think"}, None),
         ({"content": "", "tool_calls": []}, None),
+        ({"content": None, "reasoning": "{}"}, "{}"),
+        ({"content": None, "function_call": {"arguments": "{}"}}, "{}"),
+        *(({"content": "{}", "tool_calls": odd}, "{}") for odd in ({}, "", [None], [{"function": None}])),
+        *(({"content": "{}", "refusal": odd, "reasoning_content": 7}, "{}") for odd in (False, [], {})),
+        ({"content": "{} \ud83d"}, "{} ?"),
     ],
 )
 def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], content: str | None) -> None:

@@ -36,6 +36,12 @@ HALF = '"response": {"status_code": 200, "body": {"choices": [{"message": {"cont
     ("rest", "error"),
     [
         (HALF, None),
+        (HALF.replace("200", '"200"'), None),
+        (HALF.replace('"status_code": 200, ', ""), None),
+        (
+            '"response": {"status_code": 200, "body": "{\\"choices\\": [{\\"message\\": {\\"content\\": \\"?\\"}}]}"}',
+            None,
+        ),
         ('"error": {"code": 400}', "not answered: 400"),
         ('"error": "expired"', "not answered: expired"),
         ('"error": {"code": "\\ud83d"}', "not answered: ?"),
@@ -199,6 +205,15 @@ def test_answers_that_the_server_has_deleted_name_a_way_on(ask: Any, workspace, 
     (reserved,) = store.read(workspace, tables.RESERVED)["usd"]
     assert store.read(workspace, tables.SPEND)["usd"].sum() == pytest.approx(reserved)
     assert ask("--budget-usd", str(1.1 * reserved)).json["dropped"] == {"budget reached": len(TEXTS)}
+
+
+def test_a_lost_file_of_errors_costs_no_answer(ask: Any, workspace, double: Batches) -> None:
+    """All answers were given up, and paid for again."""
+    fill(workspace, *TEXTS, "this one expires")
+    settle = double.settle
+    double.settle = lambda batch: (settle(batch), double.files.pop(batch["error_file_id"]))
+    result = ask().json
+    assert (result["added"], result["dropped"]) == (5, {"not answered": 1})
 
 
 @pytest.mark.parametrize("page", [b"<p>log in</p>", b"[1]", b"{}", b'"text"'])

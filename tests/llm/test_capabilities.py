@@ -75,6 +75,15 @@ def test_a_model_without_a_temperature_is_asked_without(stub: Stub) -> None:
     assert ask(stub, "a", paid=paid)[0].cached  # the request has the same name
 
 
+def test_a_template_that_fails_at_the_role_system_is_asked_without(stub: Stub) -> None:
+    """llama.cpp answers 500 where the model's template raises an error."""
+    refusal = status(500, '{"error": {"message": "System role not supported"}}', x_should_retry="false")
+    stub.scripts[SEA] = [refusal]
+    system = "You answer one question."
+    stub.scripts[f"{system}\n\n{SEA}"] = [probe]
+    assert ask(stub, "a")[0].content == "fine" and len(stub.asked) == 3
+
+
 def test_the_question_at_the_start_is_paid_for(stub: Stub) -> None:
     """A reasoning model may think long about it: four refused ways cost 7 tokens in and 3 out each."""
     stub.scripts[SEA] = stub.scripts[ASKS] = [says("no")]

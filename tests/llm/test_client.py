@@ -14,6 +14,8 @@ FAULTS = {
     # name: (script, reason or None, requests sent with one retry allowed)
     "429 with Retry-After, then fine": ([BUSY, says("fine")], None, 2),
     "429 without Retry-After, then fine": ([status(429), says("fine")], None, 2),
+    "201 and a byte order mark": ([status(201, "\ufeff" + completion("fine"))], None, 1),
+    "an end of another type": ([says("fine", 0)], None, 1),
     "429 for ever": ([BUSY], "rate limited", 2),
     "429 that asks for five minutes": ([status(429, retry_after="300")], "rate limited", 1),
     "500, then fine": ([status(500, retry_after_ms="20"), says("fine")], None, 2),
@@ -26,7 +28,7 @@ FAULTS = {
     "a reset": ([reset], "connection failed", 2),
     "a reset in the middle of an answer": ([half], "connection failed", 2),
     "JSON cut in the middle": ([status(200, completion("fine")[:40])], "broken JSON", 1),
-    "JSON of another shape": ([status(200, '{"choices": "none"}')], "broken JSON", 1),
+    "JSON of another shape": ([status(200, '{"choices": "none"}')], "no choices", 1),
     "an error with status 200": ([status(200, '{"error": {"message": "no"}}')], "no choices", 1),
     "no choices": ([status(200, '{"choices": []}')], "no choices", 1),
     "an answer at the token limit": ([says("fine", "length")], "cut off", 1),

@@ -32,7 +32,7 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
     ("text", "error"),
     [
         ("<p>log in</p>", "web page instead of JSON: "),
-        ("[1", "broken JSON: Invalid JSON"),
+        ("[1", "broken JSON: Expecting"),
         ('{"choices": [], "choices": []}', "broken JSON: the key 'choices' comes twice in one object"),
         ("{}", "no choices"),
         ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),

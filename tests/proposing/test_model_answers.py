@@ -29,6 +29,7 @@ def read(**changes: Any) -> model_answers.Claims:
         ({"form": None, "verdict": "absent"}, {"form": "none", "verdict": "absent"}),
         ({"evidence": QUOTE}, {}),
         ({"evidence": [{"turn": "0", "quote": "hospital", "why": "x"}]}, {}),
+        ({"evidence": [{"turn": 0.0, "quote": "hospital"}]}, {}),
         ({"evidence": [QUOTE] * 7}, {"evidence": [QUOTE] * 5}),
         ({"evidence": None}, {"evidence": []}),
         ({"note": "x"}, {}),

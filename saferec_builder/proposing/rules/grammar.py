@@ -140,7 +140,7 @@ _SKIPPED = re.compile(r"\w+(?:ly|ed|ing)")
 _OWN_RULE = re.compile(r"so (?:that|this|it)\b|(?:which |that )?rules\b")
 _SKIP_IT = re.compile(r"(?:so )?(?:skip|avoid|drop|leave|spare us|keep) (?:it|them|that|those|these|such|all|any)\b")
 _ASKED_OF_YOU = re.compile(r"\b(?:can|could|would|will|if) you\b|\b\w+ to\s*$")  # "could you find me"
-_SUPPOSED = re.compile(
+SUPPOSED = re.compile(  # a clause is hypothetical: "if I were pregnant"
     r"\bif (?!you\b)\w+(?: \w+)? \w+ed (?:me|us)\b|"
     r"\bif (?:i|we)(?:'d(?! rather)| (?:were|was|could|did|had|ever|still)(?! (?:to|known)\b))|"
     r"\b(?:were|had) (?:i|we)\b(?! known)|"
@@ -214,11 +214,6 @@ def strays(phrase: str, between: str) -> bool:
     """Whether a request is not about what follows: "skip to the ghosts", "no screens is cruelty", "not required"."""
     optional = phrase.endswith("not") and _OPTIONAL.match(between)
     return bool(_TOWARDS.match(between) or optional or (re.match(r"no\b", phrase) and _STATES.search(between)))
-
-
-def is_supposed(clause: str) -> bool:
-    """Whether a clause is hypothetical: "if I were pregnant"."""
-    return bool(_SUPPOSED.search(clause))
 
 
 def is_hearsay(low: str, place: Place, start: int, end: int, reported: re.Pattern[str]) -> bool:

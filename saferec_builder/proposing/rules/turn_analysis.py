@@ -188,7 +188,7 @@ class Turn:
         if stance and grammar.is_hearsay(self.low, place, start, end, context["reported"]):
             request = grammar.ASKED_ME.search(self.low, first, start)
             return request is not None and self._companion_asked(start, end, first, request.start())
-        if grammar.is_supposed(self.low[first:end]):
+        if grammar.SUPPOSED.search(self.low, first, end):
             return False
         others = any(m["other"] for m in context["person"].finditer(lead))  # those who watch along count
         if not others and grammar.is_anothers(self.low, place, start, end, stance, content_end):
