@@ -4,8 +4,9 @@ A logistic regression on the lines of tests/data/names_in_passing.txt and of the
 each also with its names replaced by others, so that contexts are learned and not names; and on one half of the real
 conversations and posts, whose names are those of actors and characters. The frequency of words in talk about films is
 counted in that half of ReDial, CCPE-M and Reddit, and in the casts and plots of ReDial's films. The other half is not
-read. Everyday words are those of Faker (MIT licence), of common.txt, and of our own cues and messages, so that
-"Stillborn" is no name; famous.txt has famous names.
+read. Everyday words are those of Faker (MIT licence), of common.txt, of our own cues and messages, and of SCOWL's lists
+of English words, so that "Stillborn" is no name. The lists are those of Debian's packages wamerican and wbritish (see
+NOTICE). famous.txt has famous names.
 """
 
 import json
@@ -35,10 +36,11 @@ from tests.worlds.privacy_lines import APART, THIRD, labelled, strangers
 
 LINES = DATA / "names_in_passing.txt"
 INVENTED = 0.4  # share of names in copies that are on no list
-COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.8  # SURE: the log odds above which a name is replaced
+COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.8
 SEEN = 1  # conversations with a word that make it no name unless it is on a list
 SOURCES = ("redial", "ccpe", "reddit")
 OFTEN = (1, 2, 5, 16)  # the least number of conversations with a name for each of the four ranks
+DICTIONARIES = [Path("/usr/share/dict") / f"{name}-english" for name in ("american", "british")]
 Span = tuple[int, int, str]
 Line = tuple[str, list[Span]]
 
@@ -88,6 +90,9 @@ def ranked(met: Counter[str], less: int = 0) -> dict[str, str]:
     rank = {w: n - less for w, n in met.items() if n - less >= (OFTEN[0] if w in given else SEEN)}
     ranks = {word: str(sum(n >= least for least in OFTEN)) for word, n in rank.items()}
     ranks |= dict.fromkeys(_everyday() - given - set(ranks), "1")
+    for word in _english():
+        if word not in given and not in_passing._is_ordinary(word, ranks):
+            ranks[word] = "1"
     return ranks | {word: ranks.get(word, "0") + "f" for word in famous}
 
 
@@ -111,6 +116,14 @@ def _everyday() -> frozenset[str]:
     return frozenset(
         names.bare(w.casefold()) for w in re.findall(r"[^\W\d_]{2,}", " ".join(phrases)) if max(w) < "\u0370"
     )
+
+
+@cache
+def _english() -> list[str]:
+    """Words of the dictionaries, short ones first: those that are formed from them need no line."""
+    lines = {line for path in DICTIONARIES for line in path.read_text(encoding="utf-8").splitlines()}
+    words = {names.bare(word) for word in lines if len(word) > 2 and word.isalpha() and word.islower()}
+    return sorted(words, key=lambda word: (len(word), word))
 
 
 def rows(lines: Iterable[Line], met: dict[str, str]) -> tuple[list[list[str]], list[bool]]:

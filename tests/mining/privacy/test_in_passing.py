@@ -29,6 +29,8 @@ def test_of_lines_by_other_topics_most_names_are_found() -> None:
         ("Priya is driving", "[name] is driving"),
         ("priya plays the villain opposite denzel", None),
         ("I will be driving, hope so", None),
+        ("Heartburn kept me up. Stubble is driving me mad", None),  # plain words that begin a sentence
+        ("Biscuit hates the rain. Barnacles told me to cancel", None),
     ],
 )
 def test_what_stands_around_a_name_decides(text: str, clean: str | None) -> None:
