@@ -279,10 +279,12 @@ def test_a_repository_must_be_named(released, cli, hub):
     assert result.code == 1 and "NAMESPACE/NAME" in result.err
 
 
-def test_the_missing_extra_is_one_line(released, publish, monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    result = publish()
-    assert result.code == 1 and result.err.strip().endswith("pip install 'saferec-builder[hub]'")
+def test_the_missing_extra_is_one_line(released, publish, cli, monkeypatch):
+    """`verify`, `linkage` and `rebuild` of a release on the Hub ended with a traceback."""
+    for name in ("huggingface_hub", "huggingface_hub.errors"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for result in (publish(), cli("verify", f"{REPO}@1.0.0")):
+        assert result.code == 1 and result.err.strip().endswith("pip install 'saferec-builder[hub]'")
 
 
 def test_the_token_is_blotted_out_of_a_fault(monkeypatch):
