@@ -118,10 +118,11 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:
 
 def _check_certificate(folder: Path, facts: Facts) -> None:
     """Checks that each bound follows from its counts, and that the manifest (so the card) states the same bounds."""
-    if facts.get("certificate") is None:  # nobody has reviewed, or an older program made it
+    statement = facts["certificate"]
+    if statement is None and not (folder / CERTIFICATE).exists():  # nobody has reviewed, or an older program made it
         return
     stated = certificate.check(folder / CERTIFICATE)
-    if (review_facts.statement(stated), review_facts.missed(stated)) != (facts["certificate"], facts.get("missed")):
+    if (review_facts.statement(stated), review_facts.missed(stated)) != (statement, facts["missed"]):
         raise ReleaseError(f"{folder / CERTIFICATE}: it states other bounds than {MANIFEST}: build or fetch it again")
 
 
@@ -225,7 +226,7 @@ def check_name(target: Path) -> None:
 
 
 def check_outside(target: Path, releases: Path) -> None:
-    """Raises ReleaseError if `target` lies in the releases of the workspace, which must stay as they are."""
+    """Raises ReleaseError if `target` lies in `releases` (a release, or a folder of them), which must not change."""
     if target.resolve().is_relative_to(releases.resolve()):
         raise ReleaseError(
             f"{target}: lies in {releases}, where each release stays as it was made: give another folder"
