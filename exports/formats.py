@@ -25,15 +25,8 @@ CONFIGS = dict.fromkeys(("sft", "sft_raw", "grpo", "safecrs", "conversations", "
     "item_labels": CATALOG,
 }
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
-# config -> columns that older programs did not write
-SINCE = {
-    **dict.fromkeys(("sft", "sft_raw", "safecrs", "conversations"), frozenset({"canary"})),
-    "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind", "canary"}),
-    "labels": frozenset({*VOTES, "canary"}),
-    "reviews": frozenset({"canary"}),
-    "item_labels": frozenset({*VOTES, "canary"}),
-    "items": frozenset({"pull", "canary"}),
-}
+# columns that older programs did not write
+SINCE = {"canary", "claims", "weight", "request", "disclosed", "truth_kind", "pull", *VOTES}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 _REFILLED = ("safe_refilled", "raw_refilled")
 ITEMS = ("seen", "truth", "safe_truth", "safe", "raw", *_REFILLED)  # columns of a request that name items

@@ -94,8 +94,7 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
 
 
 def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: pl.DataFrame | None) -> Rebuilt:
-    proof.check_name(to)
-    to = to.resolve() if to.is_symlink() else to
+    to = proof.resolved(to)
     manifest, _ = proof.verify(path, hub.BESIDE)
     facts = manifest.copy()
     del facts["files"], facts["row_digests"]
