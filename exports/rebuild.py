@@ -48,7 +48,13 @@ CATALOG = (  # what to do about OTHER
 )
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
-_KEYED = ("digest", "cut", "seeker", "time")  # in the key file if the text of the conversation is not released
+_KEYED = (
+    "digest",
+    "cut",
+    "domain",
+    "seeker",
+    "time",
+)  # in the key file if the text of the conversation is not released
 _COPIED = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
 
 
@@ -153,10 +159,13 @@ class _Sources:
 
 def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> Iterator[write.Part]:
     mined = sources.mined
-    names = Names(_read(release, "items", "catalog", {"item": pl.String, "title": pl.String, "year": pl.Int32}))
+    items = _read(
+        release, "items", "catalog", dict.fromkeys(("item", "title", "domain"), pl.String) | {"year": pl.Int32}
+    )
+    names = Names(items)
     for split in SPLITS:
         conversations = _conversations(release, split, sources, tally)
-        request_items = _request_items(sources.key, conversations)
+        request_items = _request_items(sources.key, conversations, items)
         present = sources.key.join(conversations.filter("gone"), on="conversation", how="anti")
         sentences, requests = _sentences(release, split, sources.banks), _requests(conversations)
         is_taught = pl.col("conversation").is_in(sentences["request"].implode())
@@ -275,18 +284,21 @@ def _replace(table: pa.Table, name: str, mask: pl.Series, values: pa.Array) -> p
     return table.set_column(table.schema.get_field_index(name), field, mixed)
 
 
-def _request_items(key: pl.DataFrame, conversations: pl.DataFrame) -> pl.DataFrame:
-    """Returns the items of each request whose text is put back, by its name, from the key file."""
+def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.DataFrame) -> pl.DataFrame:
+    """Returns the items and the domain of each request whose text is put back, by its name, from the key file."""
     restored = conversations.filter(pl.col("quiet"), pl.col("place").is_not_null())
-    items = key.join(restored, on="conversation", how="semi").select(*rows.NAMED, "lists")
-    items = items.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists").with_columns(held=True)
-    return items.rename({"row": "conversation"})
+    requests = key.join(restored, on="conversation", how="semi").select("domain", *rows.NAMED, "lists")
+    requests = requests.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists")
+    answer = pl.col("truth").list.first().replace_strict(catalog["item"], catalog["domain"], default=None)
+    return requests.with_columns(domain=pl.coalesce("domain", answer), held=True).rename({"row": "conversation"})
 
 
 def _with_items(table: pa.Table, config: str, request_items: pl.DataFrame, names: Names) -> pa.Table:
-    """Returns the table with the items of `request_items` in the rows that have them."""
+    """Returns the table with the items (and the domains) of `request_items` in the rows that have them."""
     joined = _of_rows(table, request_items)
     columns = rows.named(config, joined, names)
+    if config in ("sft", "sft_raw", "grpo"):
+        columns["domain"] = pc.coalesce(table["domain"].combine_chunks(), plain(joined["domain"], pa.string()))
     if config == "safecrs":
         columns["completion"] = rows.named("sft", joined, names)["completion"]
     for name, values in columns.items():
