@@ -37,23 +37,23 @@ class Change:
     size: str
     what: str  # "3 rows of labels are gone"
 
-    @property
-    def rank(self) -> int:
-        return -SIZES.index(self.size)
-
 
 Draft = tuple[Path, Facts]  # a folder and its manifest, which is not yet written in a draft
 
 
 def changes(before: Draft, after: Draft) -> list[Change]:
     """Returns every kind of change, the largest first."""
-    rows = [change for config in KEYS for change in _row_changes(config, before, after)]
-    return sorted([*terms(before, after), *rows], key=lambda change: change.rank)
+    rows = (change for config in KEYS for change in _row_changes(config, before, after))
+    return sorted([*terms(before, after), *rows], key=_rank)
 
 
 def terms(before: Draft, after: Draft) -> list[Change]:
     """Returns the changes that are not of rows, the largest first: of the data's meaning, and of its columns."""
-    return sorted([*_meaning(before, after), *_shape(before, after)], key=lambda change: change.rank)
+    return sorted([*_meaning(before, after), *_shape(before, after)], key=_rank)
+
+
+def _rank(change: Change) -> int:
+    return -SIZES.index(change.size)
 
 
 def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
