@@ -37,13 +37,6 @@ def test_the_hub_reads_the_card(manifest):
     assert next(c for c in data["configs"] if c.get("default"))["config_name"] == "sft"
 
 
-def test_the_card_tells_of_lists_and_splits_what_a_release_does(manifest):
-    """The card said `no list of a person who has one` and `only the rows of the later split`; both were wrong."""
-    text = " ".join(card.render(manifest | {"withheld": ["needles"]}).split())
-    assert "no list made from a conversation that has one." in text and "no list of a person" not in text
-    assert "stands in one split only: the one of the previous version, else the latest." in text
-
-
 def test_the_card_says_who_labelled_and_how_sure(manifest):
     text = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 9}}, "missed": {}}).split())
     assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in text

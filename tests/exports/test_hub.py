@@ -178,15 +178,6 @@ def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, stat
     assert len(hub.repos[REPO].commits) == 2 and holds(hub, released, "1.0.0")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("method", "path"), [("POST", "/api/repos/create"), ("GET", "/refs"), ("POST", "/preupload/")])
-def test_a_fault_before_the_commit_changes_nothing(hub, released, publish, method, path):
-    hub.faults.append(Fault(method, path, 403))
-    assert publish().code == 1
-    assert not hub.repos or (len(hub.repos[REPO].commits) == 1 and not hub.repos[REPO].tags)
-    assert publish().code == 0 and holds(hub, released, "1.0.0")
-
-
 def test_a_failed_upload_is_one_line(hub, released, publish):
     hub.faults.append(Fault("PUT", "/large/", 400, times=99))
     result = publish()

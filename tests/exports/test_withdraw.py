@@ -47,14 +47,6 @@ def test_a_dry_run_changes_nothing(hub, releases):
     assert len(hub.repos[REPO].commits) == commits
 
 
-def test_a_dry_run_refuses_a_public_repository_as_the_run_does(hub, releases):
-    stage.publish(releases[0], REPO, public=True)
-    for dry in (True, False):
-        with pytest.raises(HubError, match="is public: make it private in its settings, or say --public"):
-            stage.publish(releases[1], REPO, dry=dry, gated=False)
-    assert stage.publish(releases[1], REPO, public=True, dry=True).added
-
-
 def test_a_version_is_proved_from_afar(published, cli):
     result = cli("verify", f"{REPO}@1.0.0", "--json")
     assert result.code == 0 and result.json["release"] == "ws 1.0.0" and "withdrawn" not in result.json
@@ -197,12 +189,6 @@ def test_a_withdrawal_says_why(published, releases, cli):
     with pytest.raises(HubError, match="was withdrawn there"):
         stage.publish(releases[0], REPO)
     assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == ""
-
-
-def test_a_dry_run_tells_of_a_tag_with_other_content(published, releases):
-    published.at("v1.0.0").tree["README.md"] = Blob(b"other", False)
-    with pytest.raises(HubError, match="holds other content"):
-        stage.publish(releases[0], REPO, dry=True)
 
 
 @pytest.mark.parametrize("path", ["WITHDRAWN.json", "README.md", "manifest.json"])
