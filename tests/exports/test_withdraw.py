@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import threading
 
 import pytest
 
@@ -228,3 +229,21 @@ def test_a_version_that_is_not_there(published, cli, releases):
 def test_a_version_is_refused_as_release_does_before_the_hub_is_asked(workspace):
     with pytest.raises(ReleaseError, match=r"'v1\.0\.0': expected MAJOR\.MINOR\.PATCH"):
         withdraw.withdraw(workspace, "v1.0.0", "wrong", hub=True, repo=REPO)
+
+
+def test_two_marks_at_once_lose_none(workspace, monkeypatch):
+    """`forget` marks versions, too, and wrote over a withdrawal that it had not read."""
+    read, others = withdraw.reasons, []
+
+    def reading(releases):
+        marks = read(releases)
+        if not others:  # in the meantime somebody else marks another version
+            others.append(threading.Thread(target=withdraw.mark, args=(workspace, "1.1.0", "forgotten")))
+            others[0].start()
+            others[0].join(0.5)
+        return marks
+
+    monkeypatch.setattr(withdraw, "reasons", reading)
+    withdraw.mark(workspace, "1.0.0", "wrong")
+    others[0].join()
+    assert read(workspace.releases) == {"1.0.0": "wrong", "1.1.0": "forgotten"}
