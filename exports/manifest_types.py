@@ -129,6 +129,12 @@ class Facts(TypedDict, total=False):
 
 
 OLDER: Facts = {
+    "official": {},
+    "row_digests": {},
+    "withdrawn": {},
+    "missed": {},
+    "plot": None,
+    "no_safety": False,
     "canary": None,
     "linkable": None,
     "sentences": None,
