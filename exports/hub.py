@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from exports.card import bannered
 from exports.checks import VERSION, refuse_older
-from exports.folder import CARD, SIGNATURE, facts_of
+from exports.folder import CARD, MANIFEST, SIGNATURE, facts_of
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
 from saferec_builder.core.release_files import WITHDRAWN, sha256
@@ -55,6 +55,8 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     with explained(repo):
         head = _head(api, repo, public, gated, dry)
         commit = _tagged(api, repo, tag, folder) if head else None
+        if head and not commit:
+            _refuse_other(api, repo, head, facts["name"])
         added, stale = ([], []) if commit else _changes(api, repo, head, local)
         if not (dry or commit):
             commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
@@ -80,6 +82,15 @@ def _head(api: "HfApi", repo: str, public: bool, gated: bool, dry: bool) -> str:
     if gated and not info.gated and not dry:
         api.update_repo_settings(repo, repo_type=KIND, gated="auto")
     return str(info.sha)
+
+
+def _refuse_other(api: "HfApi", repo: str, head: str, name: str) -> None:
+    """Raises HubError if main has files that are no release of this dataset: they would be deleted from it."""
+    manifest = on_main(api, repo, MANIFEST, head)
+    held = None if manifest is None else (whole_object(manifest) or {}).get("name")
+    if held != name and digests_of(api, repo, head).keys() - KEPT - {CARD}:
+        content = f"the dataset {held!r}" if held else "something else"
+        raise HubError(f"{repo}: holds {content}, not {name!r}: give another --repo")
 
 
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
@@ -309,7 +320,7 @@ def explained(repo: str) -> Iterator[None]:
 def _refusal(repo: str, status: int) -> str:
     messages: dict[int, str] = {
         401: "the Hub does not know the token: run `hf auth login`, or set HF_TOKEN",
-        403: f"the token may not write to {repo}: use one with write access",
+        403: f"the token may not write to {repo} (use one with write access), or read it (agree to its terms there)",
         404: f"{repo} is not there, or the token may not see it: check --repo and the token",
         409: f"{repo} is being changed by someone else: run it again",
         412: f"{repo} was changed by someone else meanwhile: nothing was published, run it again",
