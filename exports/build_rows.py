@@ -356,11 +356,13 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
     decided = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
     simulated = int(decided["simulated"].sum())
     auto = decided.filter(method="auto").height
+    learned = rows.filter(pl.col("cut").is_not_null())
+    own_words = int((learned["traits"].list.len() > 0).sum())
     codes = oracle.codes[:-1]  # the last row is the item that nobody knows
     unknown = (codes == UNKNOWN).mean(axis=0) if len(codes) else [1.0] * len(oracle.traits)
     return {
         "labels": {t: {v: counts.get((t, v), 0) for v in verdicts} for t in oracle.traits},
-        "conditions": conditions(rows),
+        "conditions": {"own_words": own_words, "none": learned.height - own_words},
         "makers": {
             "people": decided.height - simulated - auto,
             "simulated": simulated,
@@ -369,10 +371,3 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
         | ({"auto": auto} if auto else {}),
         "unknown": {t: round(float(share), 4) for t, share in zip(oracle.traits, unknown, strict=True)},
     }
-
-
-def conditions(rows: pl.DataFrame) -> dict[str, int]:
-    """Returns the rows to learn from per condition."""
-    learned = rows.filter(pl.col("cut").is_not_null())
-    own_words = int((learned["traits"].list.len() > 0).sum())
-    return {"own_words": own_words, "none": learned.height - own_words}

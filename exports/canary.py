@@ -31,8 +31,8 @@ def sentence(guid: str) -> str:
 
 def of_manifest(manifest: Facts, release: Path | str) -> str:
     """Returns the GUID in the manifest of a release; raises ReleaseError if there is none."""
-    guid = manifest.get("canary")
-    if not isinstance(guid, str) or not _GUID.fullmatch(guid):
+    guid = manifest["canary"]
+    if not guid or not _GUID.fullmatch(guid):
         raise ReleaseError(f"{release}: it has no canary, as releases of earlier versions: make a new version of it")
     return guid
 

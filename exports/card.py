@@ -12,20 +12,9 @@ from pathlib import Path
 import jinja2
 
 from exports import build_rows, canary
-from exports.manifest_types import Facts
+from exports.manifest_types import OLDER, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-OLDER: Facts = {  # facts that manifests of older versions lack
-    "withdrawn": {},
-    "missed": {},
-    "certificate": None,
-    "put_back": [],
-    "plot": None,
-    "no_safety": False,
-    "linkable": None,
-    "canary": None,
-    "injected_unclear": {},
-}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
 
 
@@ -35,11 +24,12 @@ class _Safe(str):
 
 def render(manifest: Facts) -> str:
     """Returns the card of a release, from its manifest (`files` is not needed)."""
+    manifest = {**OLDER, **manifest}
     rows = sum(manifest["counts"]["conversations"].values())
     return _template().render(
-        m={**OLDER, **manifest},
+        m=manifest,
         size=next((name for limit, name in SIZES if rows < limit), "1M<n<10M"),
-        canary=_Safe(canary.sentence(_file(manifest.get("canary") or ""))),
+        canary=_Safe(canary.sentence(_file(manifest["canary"] or ""))),
         stays=build_rows.apart(manifest["dropped"])[1],
         percent=percent,  # escaped like any text, as a line that begins with > is a quote
         share=lambda part, whole: percent(part / whole if whole else 0.0),

@@ -27,7 +27,7 @@ def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest["name"],
-        "description": TEXTS["about"] + (f" {canary.sentence(guid)}." if (guid := manifest.get("canary")) else ""),
+        "description": TEXTS["about"] + (f" {canary.sentence(guid)}." if (guid := manifest["canary"]) else ""),
         "version": manifest["version"],
         **({"license": manifest["licence"]} if manifest["licence"] else {}),
         "creator": {"@type": "sc:Organization", "name": f"the makers of {manifest['name']}"},
@@ -55,7 +55,7 @@ def rai(manifest: Facts) -> dict[str, JsonValue]:
         **dict(zip(("left", "stays"), map(_counts, build_rows.apart(manifest["dropped"])), strict=True)),
         "split_rule": manifest["split_rule"],
         "unresolved": makers["unresolved"],
-        "no_safety": TEXTS["only"]["no_safety"] if manifest.get("no_safety") else "",
+        "no_safety": TEXTS["only"]["no_safety"] if manifest["no_safety"] else "",
         "min_seekers": manifest["min_seekers"],
     }
 

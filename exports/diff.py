@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from annotation import aggregation
 from annotation.careless_reviewers import log_choose
 from exports.folder import facts_of
-from exports.required_version_bump import KEYS, Draft, changes, keys, table, terms
+from exports.required_version_bump import KEYS, Draft, changes, keys, moves, table, terms
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 
@@ -59,7 +59,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
     pairs = _pairs(old, new)
     flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
     reviews = new_reviews(old, new, pairs.select(subject="conversation", trait="trait"))
-    agreed = [facts.get("agreement", {}) for _, facts in (old, new)]
+    agreed = [facts["agreement"] for _, facts in (old, new)]
     traits = sorted({*agreed[0], *agreed[1]})
     return Difference(
         name=new[1]["name"],
@@ -92,19 +92,15 @@ def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
 
 
 def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
-    older, newer = (keys(draft, config) for draft in (old, new))
-    unit = [name for name in older.columns if name != "split"]
-    added, removed = (a.join(b, on=unit, how="anti").height for a, b in ((newer, older), (older, newer)))
+    removed, added, _ = moves(config, old, new)
     if config == "reviews":
         older, newer = (keys(draft, config, "verdict") for draft in (old, new))
-        other = newer.join(older, on=[*unit, "verdict"], how="anti").height  # new, or with another verdict
+        other = newer.join(older, on=[*KEYS[config], "verdict", "nth"], how="anti").height  # new, or another verdict
         changed = max(0, other - added)
-    elif older.is_empty() or newer.is_empty():
-        changed = 0
     else:
         older, newer = (table(draft, config) for draft in (old, new))
-        shared = [c for c in older.columns if c in newer.columns and c not in unit]
-        both = older.join(newer, on=unit, suffix="_new")
+        shared = [c for c in older.columns if c in newer.columns and c not in KEYS[config]]
+        both = older.join(newer, on=KEYS[config], suffix="_new")
         changed = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)).height
     return {"added": added, "removed": removed, "changed": changed}
 
@@ -183,7 +179,7 @@ def _scores(folder: Path, predictions: Path, ids: Sequence[str]) -> dict[str, di
     with tempfile.TemporaryDirectory() as out:
         (only := Path(out) / "only.jsonl").write_text("".join(json.dumps({"id": name}) + "\n" for name in ids))
         arguments = ["evaluate", "--release", folder, "--predictions", predictions, "--output", out, "--only", only]
-        command = [sys.executable, "-m", "training.safecrs", *map(str, arguments)]
+        command = [sys.executable, "-P", "-m", "training.safecrs", *map(str, arguments)]
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         if process.returncode:
             reason = process.stderr.strip().splitlines()[-1:] or ["no reason given"]
@@ -297,7 +293,7 @@ def as_text(difference: Difference) -> str:
         if any(rows.values()):
             lines.append(f"- {config}: " + ", ".join(f"{count:,} {kind}" for kind, count in rows.items()))
     if difference.rows["labels"]["changed"] and not difference.flips:
-        lines.append("- no verdict flipped: what changed stands beside them (agreement, reviews behind them, ...)")
+        lines.append("- no verdict flipped: what changed is another column, or a verdict that is or was not decided")
     for trait, kinds in difference.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     alphas = {f"agreement on {trait}": tuple(map(_number, pair)) for trait, pair in difference.agreement.items()}

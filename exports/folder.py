@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from exports.checks import VERSION
 from exports.digests import RowDigest
-from exports.manifest_types import CHECKED, NEEDED, Facts, FileEntry
+from exports.manifest_types import CHECKED, NEEDED, OLDER, Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json, whole_object
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.release_files import SUMS, sha256
@@ -169,9 +169,9 @@ def facts_of(folder: Path) -> Facts:
     try:
         facts = strict_json(read_plain(path).decode("utf-8"))
         CHECKED.validate_python(facts)
-        if lacking := [name for name in NEEDED if name not in facts]:
-            raise ValueError(f"it lacks {lacking[0]}")
-        return cast(Facts, {"row_digests": {}, "official": {}, **facts})
+        if lacking := sorted(NEEDED - facts.keys()):
+            raise ValueError(f"it lacks {', '.join(lacking)}")
+        return cast(Facts, facts | {name: value for name, value in OLDER.items() if name not in facts})
     except (FileNotFoundError, NotADirectoryError):
         remedy = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
         raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {remedy}") from None

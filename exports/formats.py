@@ -25,15 +25,8 @@ CONFIGS = dict.fromkeys(("sft", "sft_raw", "grpo", "safecrs", "conversations", "
     "item_labels": CATALOG,
 }
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
-# config -> columns that older programs did not write
-SINCE = {
-    **dict.fromkeys(("sft", "sft_raw", "safecrs", "conversations"), frozenset({"canary"})),
-    "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind", "canary"}),
-    "labels": frozenset({*VOTES, "canary"}),
-    "reviews": frozenset({"canary"}),
-    "item_labels": frozenset({*VOTES, "canary"}),
-    "items": frozenset({"pull", "canary"}),
-}
+# columns that older programs did not write
+SINCE = {"canary", "claims", "weight", "request", "disclosed", "truth_kind", "pull", *VOTES}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 _REFILLED = ("safe_refilled", "raw_refilled")
 ITEMS = ("seen", "truth", "safe_truth", "safe", "raw", *_REFILLED)  # columns of a request that name items
@@ -59,7 +52,7 @@ class Content:
     more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
     # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
     silent: frozenset[str] = frozenset()  # sources that keep their texts, and all that identifies a text there: day,
-    # seeker, digest, cut, places of evidence and items are in the key file only
+    # seeker, domain, digest, cut, places of evidence and items are in the key file only
     canary: str | None = None  # the sentence with the dataset's GUID
 
 
@@ -167,7 +160,7 @@ def _learned(
     part = _open_items(part, visible)
     head = part.select(
         *("conversation", "made_from", "request", "disclosed", "truth_kind"),
-        domain=pl.coalesce("domain", "answer_domain"),
+        domain=pl.when(pl.lit(visible)).then(pl.coalesce("domain", "answer_domain")),
         condition=pl.when(pl.col("added").is_not_null())
         .then(pl.lit("injected"))
         .when(pl.col("traits").list.len() > 0)  # the request itself holds evidence of a sensitivity
@@ -238,7 +231,7 @@ def conversations(part: pl.DataFrame, texts: pl.Series, visible: pl.Series, cont
     """Returns the texts, with items as ids and the seeker under a pseudonym of this dataset.
 
     If the source keeps its texts, all that identifies a conversation there is in the key file only: its day, seeker,
-    digest, cut, items and number of turns. The conversation's id in its source always is.
+    domain, digest, cut, items and number of turns. The conversation's id in its source always is.
     """
     schema = schemas()["conversations"]
     facts = part.select(
@@ -248,7 +241,8 @@ def conversations(part: pl.DataFrame, texts: pl.Series, visible: pl.Series, cont
         seeker=pseudonyms(content.name, part["seeker"]),
         time=pl.col("time").dt.strftime("%Y-%m-%d"),
     )
-    facts = facts.with_columns(pl.when(pl.lit(visible)).then(name) for name in ("digest", "cut", "seeker", "time"))
+    hidden = ("digest", "cut", "domain", "seeker", "time")
+    facts = facts.with_columns(pl.when(pl.lit(visible)).then(name) for name in hidden)
     columns = {column: plain(facts[column], schema.field(column).type) for column in facts.columns}
     columns |= named("conversations", _open_items(part, visible), names)
     columns["turns"] = turns(texts, visible, schema.field("turns").type.value_type)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from exports.card import bannered
 from exports.checks import VERSION, refuse_older
-from exports.folder import CARD, SIGNATURE, facts_of
+from exports.folder import CARD, MANIFEST, SIGNATURE, facts_of
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
 from saferec_builder.core.release_files import WITHDRAWN, sha256
@@ -51,41 +51,53 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     """
     facts = facts_of(folder)
     refuse(facts)
-    api, tag = client(), f"v{facts['version']}"
+    api, tag, local = client(), f"v{facts['version']}", _files(folder)
     with explained(repo):
-        if dry:
-            return _planned(api, repo, tag, folder, public)
-        _repository(api, repo, public, gated)
-        tagged_commit = _tagged(api, repo, tag, folder)
-        if tagged_commit:
+        head = _head(api, repo, public, gated, dry)
+        commit = _tagged(api, repo, tag, folder) if head else None
+        if head and not commit:
+            _refuse_other(api, repo, head, facts["name"])
+        added, stale = ([], []) if commit else _changes(api, repo, head, local)
+        if not (dry or commit):
+            commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
+            _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
+            _tag(api, repo, tag, commit)
+        if not dry:
             _mark_withdrawn(api, repo)
-            return _published(api, repo, tag, tagged_commit, (0, len(_files(folder)), 0))
-        head = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
-        local = _files(folder)
-        added, stale = _changes(api, repo, head, local)
-        commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
-        _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
-        _tag(api, repo, tag, commit)
-        _mark_withdrawn(api, repo)
-    return _published(api, repo, tag, commit, (len(added), len(local) - len(added), len(stale)))
+    url = f"{api.endpoint}/datasets/{repo}/tree/{tag}"
+    return Published(repo, tag, commit or "none yet", url, len(added), len(local) - len(added), len(stale))
+
+
+def _head(api: "HfApi", repo: str, public: bool, gated: bool, dry: bool) -> str:
+    """Returns the commit of main; creates the repository, private unless asked, and sets the gate before anything is
+    sent. A dry run does neither, and gets "" if there is no repository. Raises HubError if it is public without
+    `public`: an existing one keeps its visibility."""
+    if not api.repo_exists(repo, repo_type=KIND):
+        if dry:
+            return ""
+        api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
+    info = api.repo_info(repo, repo_type=KIND)
+    if not public and not info.private:
+        raise HubError(f"{repo} is public: make it private in its settings, or say --public")
+    if gated and not info.gated and not dry:
+        api.update_repo_settings(repo, repo_type=KIND, gated="auto")
+    return str(info.sha)
+
+
+def _refuse_other(api: "HfApi", repo: str, head: str, name: str) -> None:
+    """Raises HubError if main has files that are no release of this dataset: they would be deleted from it."""
+    manifest = on_main(api, repo, MANIFEST, head)
+    held = None if manifest is None else (whole_object(manifest) or {}).get("name")
+    if held != name and digests_of(api, repo, head).keys() - KEPT - {CARD}:
+        content = f"the dataset {held!r}" if held else "something else"
+        raise HubError(f"{repo}: holds {content}, not {name!r}: give another --repo")
 
 
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """Returns (paths to send, paths to delete)."""
-    remote = digests_of(api, repo, revision)
+    remote = digests_of(api, repo, revision) if revision else {}
     added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob_id(file))]
     return added, sorted(set(remote) - set(local) - KEPT)
-
-
-def _planned(api: "HfApi", repo: str, tag: str, folder: Path, public: bool) -> Published:
-    local = _files(folder)
-    exists = api.repo_exists(repo, repo_type=KIND)
-    if exists:
-        _check_private(api, repo, public)
-    if exists and (commit := _tagged(api, repo, tag, folder)):
-        return _published(api, repo, tag, commit, (0, len(local), 0))
-    added, stale = _changes(api, repo, "main", local) if exists else (list(local), [])
-    return _published(api, repo, tag, "none yet", (len(added), len(local) - len(added), len(stale)))
 
 
 def refuse(facts: Facts) -> None:
@@ -103,28 +115,8 @@ def client() -> "HfApi":
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise UsageError("publishing to the Hub needs an extra: pip install 'saferec-builder[hub]'") from None
+        raise UsageError("the Hub needs an extra: pip install 'saferec-builder[hub]'") from None
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
-
-
-def _repository(api: "HfApi", repo: str, public: bool, gated: bool) -> None:
-    """Creates the repository, private unless asked; an existing one keeps its visibility, and needs --public if public.
-
-    The gate is set before anything is sent.
-    """
-    if not api.repo_exists(repo, repo_type=KIND):
-        api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
-    is_gated = _check_private(api, repo, public)
-    if gated and not is_gated:
-        api.update_repo_settings(repo, repo_type=KIND, gated="auto")
-
-
-def _check_private(api: "HfApi", repo: str, public: bool) -> bool:
-    """Returns whether the repository is gated; raises HubError if it is public and `public` is not set."""
-    info = api.repo_info(repo, repo_type=KIND)
-    if not public and not info.private:
-        raise HubError(f"{repo} is public: make it private in its settings, or say --public")
-    return bool(info.gated)
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -245,18 +237,14 @@ def _mark_withdrawn(api: "HfApi", repo: str) -> None:
         api.create_commit(repo, marks, repo_type=KIND, revision="main", parent_commit=head, commit_message=message)
 
 
-def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:
-    return Published(repo, tag, commit, f"{api.endpoint}/datasets/{repo}/tree/{tag}", *counts)
-
-
 def fetch(repo: str, version: str, folder: Path) -> None:
     """Downloads the release `version` of `repo` into `folder`, with the withdrawals of main beside it.
 
     By its tag and into a folder, as the cache of `load_dataset` can hold another version's rows.
     """
+    api = client()
     from huggingface_hub.errors import RevisionNotFoundError
 
-    api = client()
     with explained(repo):
         reason = withdrawn(api, repo).get(version)
         try:
@@ -332,7 +320,7 @@ def explained(repo: str) -> Iterator[None]:
 def _refusal(repo: str, status: int) -> str:
     messages: dict[int, str] = {
         401: "the Hub does not know the token: run `hf auth login`, or set HF_TOKEN",
-        403: f"the token may not write to {repo}: use one with write access",
+        403: f"the token may not write to {repo} (use one with write access), or read it (agree to its terms there)",
         404: f"{repo} is not there, or the token may not see it: check --repo and the token",
         409: f"{repo} is being changed by someone else: run it again",
         412: f"{repo} was changed by someone else meanwhile: nothing was published, run it again",

@@ -2,33 +2,25 @@
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from saferec_builder.core.errors import ReleaseError
 
-
-@dataclass(frozen=True)
-class Licence:
-    name: str
-    share: str  # text: may be passed on | ids: only references to it | no | verdicts: statements, never passed on
-    say: str = ""  # the notice that its licence requires
+Terms = dict[str, str]  # licence, share, say: as the file describes them
+LICENCES: dict[str, Terms] = tomllib.loads(Path(__file__).with_name("licences.toml").read_text(encoding="utf-8"))
 
 
-_FILE = Path(__file__).with_name("licences.toml")
-LICENCES = {source: Licence(**row) for source, row in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
-
-
-def of(source: str) -> Licence:
+def of(source: str) -> Terms:
     """Returns the terms of a source; `hf:NAME` has those of `hf`. An unlisted source keeps its text (ids)."""
-    unlisted = Licence("unknown to this program: see the source", "ids")
-    return LICENCES.get(source) or LICENCES.get(source.partition(":")[0], unlisted)
+    unlisted = {"licence": "unknown to this program: see the source", "share": "ids"}
+    terms = LICENCES.get(source) or LICENCES.get(source.partition(":")[0], unlisted)
+    return {name: terms.get(name, "") for name in ("licence", "share", "say")}
 
 
 def _closed(sources: Iterable[str], share: str, allowed: Iterable[str]) -> list[str]:
     """Returns the sources with exactly this `share`, unless they are allowed by name or by kind."""
     exceptions = {*allowed}
-    return sorted({s for s in sources if of(s).share == share and not exceptions & {s, s.partition(":")[0]}})
+    return sorted({s for s in sources if of(s)["share"] == share and not exceptions & {s, s.partition(":")[0]}})
 
 
 def silent(sources: Iterable[str], allowed: Iterable[str] = ()) -> list[str]:
@@ -40,14 +32,13 @@ def check_licences(sources: Iterable[str], allowed: Iterable[str]) -> None:
     """Raises ReleaseError if a source may not be passed on and the publisher has not allowed it."""
     closed = _closed(sources, "no", allowed)
     if closed:
-        names = "; ".join(f"{s}: {of(s).name}" for s in closed)
+        names = "; ".join(f"{s}: {of(s)['licence']}" for s in closed)
         raise ReleaseError(
             f"release: the licence of {len(closed)} sources does not let you pass them on ({names}): leave them out, or"
             f" say --allow {closed[0]} if you have permission"
         )
 
 
-def terms(sources: Iterable[str]) -> dict[str, dict[str, str]]:
+def terms(sources: Iterable[str]) -> dict[str, Terms]:
     """Returns source -> its terms, for the manifest and the card."""
-    by_source = {s: of(s) for s in sorted(set(sources))}
-    return {s: {"licence": row.name, "share": row.share, "say": row.say} for s, row in by_source.items()}
+    return {source: of(source) for source in sorted(set(sources))}

@@ -143,6 +143,7 @@ def attacks(sides: Joined) -> dict[str, Attack]:
         "ids": _ids(rows, source),
         "digest": once(_same(rows["digest"], revisions["digest"])),
         "time": _same(rows["time"], days),
+        "domain": _same(rows["domain"], source["domain"]),
         "people": _people(rows, source["seeker"], days),
         "order": _order(rows, source),
         "evidence": once(_evidence(rows, revisions)),

@@ -73,8 +73,8 @@ class Combinations(TypedDict):
 
 @with_config(ConfigDict(extra="allow", strict=True))
 class Facts(TypedDict, total=False):
-    """The keys of manifest.json; a file of an older program may lack some, one of a newer program may have more. All
-    have those in NEEDED."""
+    """The keys of manifest.json. A file of a newer program may have more; one of an older program may lack those in
+    OLDER, which `folder.facts_of` adds."""
 
     name: str
     canary: str | None  # the GUID in every row
@@ -125,8 +125,23 @@ class Facts(TypedDict, total=False):
     plot: str | None
     files: dict[str, FileEntry]
     put_back: list[str]  # in a rebuilt release: the sources whose texts were restored
-    rebuilt_from: Stamp
+    rebuilt_from: Stamp  # in a rebuilt release only
 
 
-NEEDED = ("name", "version", "schema", "simulated", "demo", "counts", "files")
+OLDER: Facts = {
+    "official": {},
+    "row_digests": {},
+    "withdrawn": {},
+    "missed": {},
+    "plot": None,
+    "no_safety": False,
+    "canary": None,
+    "linkable": None,
+    "sentences": None,
+    "injected_unclear": {},
+    "certificate": None,
+    "combinations": None,
+    "put_back": [],
+}
+NEEDED = Facts.__annotations__.keys() - OLDER.keys() - {"rebuilt_from"}
 CHECKED = TypeAdapter(Facts)  # raises where a value has another type

@@ -51,7 +51,7 @@ def render(manifest: Facts, base: Origins, parent: Stamp | None) -> bytes:
     guidelines: dict[str, JsonValue] = {f"guideline:{name}": {"prov:type": "guideline"} for name in base.guidelines}
     head: dict[str, JsonValue] = {"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]}
     entities: dict[str, JsonValue] = {
-        release: head | {"canary": manifest.get("canary")},
+        release: head | {"canary": manifest["canary"]},
         "labels": {"prov:type": "labels", **manifest["makers"]},
         "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
         "rule": {"prov:type": "thresholds", **manifest["rule"]},

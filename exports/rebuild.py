@@ -48,9 +48,14 @@ CATALOG = (  # what to do about OTHER
 )
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
-_KEYED = ("digest", "cut", "seeker", "time")  # in the key file if the text of the conversation is not released
+_KEYED = (
+    "digest",
+    "cut",
+    "domain",
+    "seeker",
+    "time",
+)  # in the key file if the text of the conversation is not released
 _COPIED = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
-_NEWER = {"sentences", "combinations", "rebuilt_from"}  # facts of newer programs that the card does not need
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class _Tally:
     lost: Counter[str] = field(default_factory=Counter)
     untaught: Counter[str] = field(default_factory=Counter)  # those of `lost` that had a row to learn from
     conditions: Counter[str] = field(default_factory=Counter)  # of the rows to learn from, in `grpo`
+    disclosed: Counter[str] = field(default_factory=Counter)  # traits of the injected ones
 
 
 @shared
@@ -80,10 +86,11 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
     """
     proof.check_outside(to, ws.releases)
     with proof.at_hand(release) as folder:
+        proof.check_outside(to, folder)
         banks, facts = injection.banks(), write.facts_of(folder)
-        if reason := why_withdrawn(folder, facts["version"]):
+        if (reason := why_withdrawn(folder, facts["version"])) is not None:
             raise ReleaseError(f"{folder}: withdrawn: {reason}: put another version back")
-        if facts.get("injected_traits") and facts.get("sentences") != banks.digest:
+        if facts["injected_traits"] and facts["sentences"] != banks.digest:
             raise ReleaseError(
                 f"{folder}: its injected requests have sentences that this version does not know: rebuild it with the"
                 f" version that made it, {facts['code_version']}"
@@ -93,14 +100,11 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
 
 
 def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: pl.DataFrame | None) -> Rebuilt:
-    proof.check_name(to)
-    to = to.resolve() if to.is_symlink() else to
+    to = proof.resolved(to)
     manifest, _ = proof.verify(path, hub.BESIDE)
     facts = manifest.copy()
-    if lacking := sorted(Facts.__annotations__.keys() - facts.keys() - card.OLDER.keys() - _NEWER):
-        raise ReleaseError(f"{path / write.MANIFEST}: it lacks {', '.join(lacking)}: fetch the release again")
     del facts["files"], facts["row_digests"]
-    silent = facts.get("silent") or []
+    silent = facts["silent"]
     if not silent:
         raise ReleaseError(f"{path}: nothing to put back: this release holds its texts")
     if key is None:
@@ -118,6 +122,9 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
         rebuilt = facts.copy()
         rebuilt |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
         rebuilt["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
+        requests, listed = (sum(written.counts[config].values()) for config in ("grpo", "sft"))
+        unclear = {trait: tally.disclosed[trait] for trait in facts["injected_unclear"]}
+        rebuilt |= {"short_of_clear": requests - listed, "injected_unclear": {t: n for t, n in unclear.items() if n}}
         rebuilt["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
         copied = {name: (path / name).read_bytes() for name in _COPIED if (path / name).exists()}
         schemas = rows.schemas(manifest["official"])
@@ -131,7 +138,7 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
     mined = mined.join(erased, on=["conversation", "digest"], how="left", maintain_order="left")
     mined = mined.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
     traits = taxonomy.load(path / "traits.toml")
-    claimable = frozenset(traits.slugs) - frozenset(facts.get("withheld") or ())
+    claimable = frozenset(traits.slugs) - frozenset(facts["withheld"])
     parts = _parts(path, manifest, _Sources(frozenset(silent), mined, key, banks, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
@@ -152,10 +159,13 @@ class _Sources:
 
 def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> Iterator[write.Part]:
     mined = sources.mined
-    names = Names(_read(release, "items", "catalog", {"item": pl.String, "title": pl.String, "year": pl.Int32}))
+    items = _read(
+        release, "items", "catalog", dict.fromkeys(("item", "title", "domain"), pl.String) | {"year": pl.Int32}
+    )
+    names = Names(items)
     for split in SPLITS:
         conversations = _conversations(release, split, sources, tally)
-        request_items = _request_items(sources.key, conversations)
+        request_items = _request_items(sources.key, conversations, items)
         present = sources.key.join(conversations.filter("gone"), on="conversation", how="anti")
         sentences, requests = _sentences(release, split, sources.banks), _requests(conversations)
         is_taught = pl.col("conversation").is_in(sentences["request"].implode())
@@ -170,6 +180,8 @@ def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> 
                     if config == "grpo":
                         table = _with_claims(table, request_claims)
                         tally.conditions.update(_conditions(table))
+                        injected = pl.DataFrame(table).filter(condition="injected")
+                        tally.disclosed.update(injected["traits"].explode())
                     table = _with_items(table, config, request_items, names)
                 elif config == "conversations":
                     table = _with_items(_with_turns(table, conversations, mined["turns"]), config, request_items, names)
@@ -272,18 +284,21 @@ def _replace(table: pa.Table, name: str, mask: pl.Series, values: pa.Array) -> p
     return table.set_column(table.schema.get_field_index(name), field, mixed)
 
 
-def _request_items(key: pl.DataFrame, conversations: pl.DataFrame) -> pl.DataFrame:
-    """Returns the items of each request whose text is put back, by its name, from the key file."""
+def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.DataFrame) -> pl.DataFrame:
+    """Returns the items and the domain of each request whose text is put back, by its name, from the key file."""
     restored = conversations.filter(pl.col("quiet"), pl.col("place").is_not_null())
-    items = key.join(restored, on="conversation", how="semi").select(*rows.NAMED, "lists")
-    items = items.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists").with_columns(held=True)
-    return items.rename({"row": "conversation"})
+    requests = key.join(restored, on="conversation", how="semi").select("domain", *rows.NAMED, "lists")
+    requests = requests.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists")
+    answer = pl.col("truth").list.first().replace_strict(catalog["item"], catalog["domain"], default=None)
+    return requests.with_columns(domain=pl.coalesce("domain", answer), held=True).rename({"row": "conversation"})
 
 
 def _with_items(table: pa.Table, config: str, request_items: pl.DataFrame, names: Names) -> pa.Table:
-    """Returns the table with the items of `request_items` in the rows that have them."""
+    """Returns the table with the items (and the domains) of `request_items` in the rows that have them."""
     joined = _of_rows(table, request_items)
     columns = rows.named(config, joined, names)
+    if config in ("sft", "sft_raw", "grpo"):
+        columns["domain"] = pc.coalesce(table["domain"].combine_chunks(), plain(joined["domain"], pa.string()))
     if config == "safecrs":
         columns["completion"] = rows.named("sft", joined, names)["completion"]
     for name, values in columns.items():

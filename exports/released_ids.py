@@ -2,7 +2,7 @@
 
 A released id is a keyed digest: without the workspace's `.secret` nobody can compute it from the source's own ids. The
 key file `releases/VERSION.key.parquet` has one row per conversation. For sources that keep their texts it also holds
-what would identify a conversation in the source: day, seeker, digest, cut, items, and the places of evidence. It is
+what would identify a conversation in the source: day, seeker, domain, digest, cut, items, and places of evidence. It is
 never published, and its schema metadata names the release that it belongs to.
 """
 
@@ -38,6 +38,7 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "source": pl.String,
     "source_id": pl.String,
     "digest": pl.String,  # of the text that was judged
+    "domain": pl.String,
     "seeker": pl.String,  # pseudonym of this dataset
     "time": pl.String,  # to the second
     "cut": pl.Int32,
@@ -66,11 +67,11 @@ def path_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.key.parquet")
 
 
-def write(folder: Path, content: Content, starts: Starts) -> Path:
-    """Writes the key file of this release, readable by its owner only, and returns its path."""
+def write(folder: Path, content: Content, starts: Starts) -> None:
+    """Writes the key file of this release, readable by its owner only."""
     silent_places = content.rows.filter(pl.col("source").is_in(list(content.silent)))["place"]
     rows = content.rows.select(
-        *("place", "conversation", "subject", "source", "source_id", "digest", "cut"),
+        *("place", "conversation", "subject", "source", "source_id", "digest", "domain", "cut"),
         seeker=pseudonyms(content.name, content.rows["seeker"]),
         time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
@@ -86,7 +87,6 @@ def write(folder: Path, content: Content, starts: Starts) -> Path:
     buffer = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(metadata), buffer, compression="zstd")
     write_private(path_of(folder), buffer.getvalue())
-    return path_of(folder)
 
 
 def _evidence(frame: pl.DataFrame, name: str, silent_places: pl.Series) -> pl.DataFrame:
@@ -115,7 +115,7 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
             raise ReleaseError(
                 f"{path}: the key file of {release}, expected that of {of}: give its own VERSION.key.parquet"
             )
-        missing = {"cuts", "numbers", "seeker", *NAMED, "lists"} - {*rows.columns}  # of an earlier version
+        missing = {"cuts", "numbers", "domain", "seeker", *NAMED, "lists"} - {*rows.columns}  # of an earlier version
         rows = rows.with_columns(pl.lit(None).alias(name) for name in missing)
         return rows.select(pl.col(name).cast(kind) for name, kind in KEY.items())
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, SourceError) as fault:

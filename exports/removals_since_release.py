@@ -33,13 +33,16 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
     both = frame.with_columns(name=pl.concat_list("conversation", "subject")).explode("name").join(erased, on="name")
     hits = both.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("gone")))["conversation"].to_list()
     hits += removals.conversations_in(frame["conversation"])
-    silent = manifest.get("silent") or ()
     for source in frame["source"].unique():
         removed_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
         ids = [*removed_ids, *_released(ws, manifest["name"], removed_ids)]
         pseudonyms = [pseudonym(source, person, ws.secret) for person in removals.of(removals.authors, source)]
         pseudonyms = [rows.pseudonym(manifest["name"], person) for person in (*pseudonyms, *removals.erased(source))]
-        if pseudonyms and source in silent and not (key.exists() or frame.filter(source=source)["seeker"].count()):
+        if (
+            pseudonyms
+            and source in manifest["silent"]
+            and not (key.exists() or frame.filter(source=source)["seeker"].count())
+        ):
             raise ReleaseError(f"{key}: missing, and nobody else can tell who is in it: put your copy of it back")
         is_removed = pl.any_horizontal(pl.col("conversation", "subject").is_in(ids).fill_null(False))
         is_removed |= pl.col("seeker").is_in(pseudonyms).fill_null(False)

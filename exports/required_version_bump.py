@@ -37,23 +37,23 @@ class Change:
     size: str
     what: str  # "3 rows of labels are gone"
 
-    @property
-    def rank(self) -> int:
-        return -SIZES.index(self.size)
-
 
 Draft = tuple[Path, Facts]  # a folder and its manifest, which is not yet written in a draft
 
 
 def changes(before: Draft, after: Draft) -> list[Change]:
     """Returns every kind of change, the largest first."""
-    rows = [change for config in KEYS for change in _rows(config, before, after)]
-    return sorted([*terms(before, after), *rows], key=lambda change: change.rank)
+    rows = (change for config in KEYS for change in _row_changes(config, before, after))
+    return sorted([*terms(before, after), *rows], key=_rank)
 
 
 def terms(before: Draft, after: Draft) -> list[Change]:
     """Returns the changes that are not of rows, the largest first: of the data's meaning, and of its columns."""
-    return sorted([*_meaning(before, after), *_shape(before, after)], key=lambda change: change.rank)
+    return sorted([*_meaning(before, after), *_shape(before, after)], key=_rank)
+
+
+def _rank(change: Change) -> int:
+    return -SIZES.index(change.size)
 
 
 def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
@@ -93,7 +93,7 @@ def _hints(before: Facts, facts: Facts) -> str:
     """Returns hints about `--inject` and `--with-text`: without them, rows and texts look removed on purpose."""
     missing = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
     hint = f", or give `--inject` again: {missing:,} rows of {before['version']} were injected" if missing else ""
-    lost = ", ".join(sorted(_without_text(facts) - _without_text(before) & _sources(before)))
+    lost = ", ".join(_texts_gone(before, facts))
     return hint + (f", or give `--with-text` again: {before['version']} has the texts of {lost}" if lost else "")
 
 
@@ -126,16 +126,16 @@ def above(version: str, size: str) -> str:
 
 def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
     (old_folder, old), (new_folder, new) = before, after
-    if old.get("rule") != new.get("rule"):
+    if old["rule"] != new["rule"]:
         yield Change("major", "the thresholds of the rule changed")
-    if old.get("name") != new.get("name"):
+    if old["name"] != new["name"]:
         yield Change("major", "the dataset has another name")
-    if old.get("k") != new.get("k"):
-        yield Change("minor", f"lists have {new.get('k')} items, not {old.get('k')}")
-    if now_silent := _without_text(new) - _without_text(old) & _sources(old):
-        yield Change("major", f"the texts of {min(now_silent)} and the lists made of them are gone")
-    if now_released := _without_text(old) - _without_text(new) & _sources(new):
-        yield Change("major", f"the texts of {min(now_released)} are in it")
+    if old["k"] != new["k"]:
+        yield Change("minor", f"lists have {new['k']} items, not {old['k']}")
+    if gone := _texts_gone(old, new):
+        yield Change("major", f"the texts of {gone[0]} and the lists made of them are gone")
+    if released := _texts_gone(new, old):
+        yield Change("major", f"the texts of {released[0]} are in it")
     old_traits, new_traits = (_traits(folder) for folder in (old_folder, new_folder))
     if removed := sorted(set(old_traits) - set(new_traits)):
         yield Change("major", f"the trait {removed[0]} is gone")
@@ -145,12 +145,9 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("major", f"the trait {changed[0]} means something else (traits.toml)")
 
 
-def _without_text(manifest: Facts) -> set[str]:
-    return set(manifest.get("silent") or ())
-
-
-def _sources(manifest: Facts) -> set[str]:
-    return set(manifest.get("sources") or ())
+def _texts_gone(before: Facts, after: Facts) -> list[str]:
+    """Returns the sources whose texts the first release has and the second withholds."""
+    return sorted((set(after["silent"]) - set(before["silent"])).intersection(before["sources"]))
 
 
 def _traits(folder: Path) -> dict[str, dict[str, JsonValue]]:
@@ -202,13 +199,17 @@ def _data_path(draft: Draft, config: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
+def moves(config: str, before: Draft, after: Draft) -> tuple[int, int, int]:
+    """Returns how many rows are gone, new, and in another split."""
     old, new = (keys(draft, config) for draft in (before, after))
     names = [name for name in old.columns if name != "split"]
-    if old.is_empty() and new.is_empty():
-        return
     removed, added = (a.join(b, on=names, how="anti").height for a, b in ((old, new), (new, old)))
     moved = old.join(new, on=names, suffix="_new").filter(pl.col("split") != pl.col("split_new")).height
+    return removed, added, moved
+
+
+def _row_changes(config: str, before: Draft, after: Draft) -> Iterator[Change]:
+    removed, added, moved = moves(config, before, after)
     if moved and config != "reviews":
         yield Change("major", f"{moved} rows of {config} are in another split")
     if removed:
@@ -220,7 +221,7 @@ def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
 
 
 def _same(config: str, before: Draft, after: Draft) -> bool:
-    if before[1].get("row_digests", {}).get(config) == after[1]["row_digests"].get(config):
+    if before[1]["row_digests"].get(config) == after[1]["row_digests"].get(config):
         return True
     if config != "reviews":
         return False

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,6 @@ from exports.formats import SINCE, schemas
 from exports.manifest_types import Facts
 from exports.withdraw import FORGOTTEN, reasons
 from saferec_builder.core.errors import ReleaseError, UsageError
-from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.release_files import SUMS, WITHDRAWN, read_sums, sha256, why_withdrawn, withdrawn_in
 
 CERTIFICATE = "certificate.json"  # in a release
@@ -36,30 +35,48 @@ class Verified:
     version: str
     rows: int  # of all configs and splits
     files: int
-    withdrawn: str | None = None  # the reason, if WITHDRAWN.json on the Hub or in the folder, or the workspace, has one
-    digest: str = ""  # sha256 of SHA256SUMS: pin it to have this release and no other
-    signed: str = ""  # the signer, if one was required; else whether there is a signature
-    contamination: dict[str, JsonValue] = field(default_factory=dict)  # `canary_in`: the given texts that hold it
+    withdrawn: str | None  # the reason, if WITHDRAWN.json on the Hub or in the folder, or the workspace, has one
+    digest: str  # sha256 of SHA256SUMS: pin it to have this release and no other
+    signed: str  # the signer, if one was required; else whether there is a signature
+    canary_in: list[str] | None  # which of the given texts hold its canary; None if none was given
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a reader requires of the origin of a release."""
-
-    signers: Path | None = None  # OpenSSH's allowed_signers
-    identity: str | None = None  # whose signature it must have
-    digest: str | None = None  # sha256 of SHA256SUMS
-
-
-def verified(release: Path | str, origin: Origin = Origin(), contamination: Sequence[Path] = ()) -> Verified:
+def verified(
+    release: Path | str,
+    *,
+    signers: Path | None = None,
+    identity: str | None = None,
+    digest: str | None = None,
+    contamination: Sequence[Path] = (),
+) -> Verified:
     """Verifies a folder, or NAMESPACE/NAME@VERSION, which is fetched from the Hub, as `verify` does, and its origin.
 
+    signers, identity: OpenSSH's allowed_signers, and whose signature it must have. digest: sha256 of SHA256SUMS.
     contamination: texts that are searched for the release's canary.
     """
-    if (origin.signers is None) != (origin.identity is None):
+    if (signers is None) != (identity is None):
         raise UsageError("verify: --signer FILE and --identity WHO go together: give both or none")
     with at_hand(release) as folder:
-        return _verified(folder, origin, contamination)
+        manifest, files = verify(folder, hub.BESIDE)
+        if digest:
+            signing.check_digest(folder, digest)
+        signed = "yes, not checked (--signer, --identity)" if (folder / SIGNATURE).exists() else "no"
+        if signers and identity:
+            signing.check(folder / SUMS, signing.RELEASE, signers, identity)
+            if manifest["version"] in withdrawn_in(folder / WITHDRAWN):  # the withdrawal must be signed, too
+                signing.check(folder / WITHDRAWN, signing.WITHDRAWAL, signers, identity)
+            signed = f"by {identity}"
+        guid = canary.of_manifest(manifest, folder) if contamination else ""
+        return Verified(
+            name=manifest["name"],
+            version=manifest["version"],
+            rows=sum(sum(splits.values()) for splits in manifest["counts"].values()),
+            files=files,
+            withdrawn=why_withdrawn(folder, manifest["version"]),
+            digest=sha256(folder / SUMS),
+            signed=signed,
+            canary_in=[str(path) for path in contamination if canary.is_in(guid, path)] if contamination else None,
+        )
 
 
 @contextmanager
@@ -72,26 +89,6 @@ def at_hand(release: Path | str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as temporary:
         hub.fetch(on_hub[1], on_hub[2], Path(temporary) / "release")
         yield Path(temporary) / "release"
-
-
-def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:
-    manifest, files = verify(folder, hub.BESIDE)
-    if origin.digest:
-        signing.check_digest(folder, origin.digest)
-    signed = "yes, not checked (--signer, --identity)" if (folder / SIGNATURE).exists() else "no"
-    if origin.signers and origin.identity:
-        signing.check(folder / SUMS, signing.RELEASE, origin.signers, origin.identity)
-        if manifest["version"] in withdrawn_in(folder / WITHDRAWN):  # the withdrawal must be signed, too
-            signing.check(folder / WITHDRAWN, signing.WITHDRAWAL, origin.signers, origin.identity)
-        signed = f"by {origin.identity}"
-    withdrawn = why_withdrawn(folder, manifest["version"])
-    rows = sum(sum(splits.values()) for splits in manifest["counts"].values())
-    guid = canary.of_manifest(manifest, folder) if texts else ""
-    hits: list[JsonValue] = [str(path) for path in texts if canary.is_in(guid, path)]
-    canary_in: dict[str, JsonValue] = {"canary_in": hits} if texts else {}
-    return Verified(
-        manifest["name"], manifest["version"], rows, files, withdrawn, sha256(folder / SUMS), signed, canary_in
-    )
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:
@@ -118,10 +115,11 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:
 
 def _check_certificate(folder: Path, facts: Facts) -> None:
     """Checks that each bound follows from its counts, and that the manifest (so the card) states the same bounds."""
-    if facts.get("certificate") is None:  # nobody has reviewed, or an older program made it
+    statement = facts["certificate"]
+    if statement is None and not (folder / CERTIFICATE).exists():  # nobody has reviewed, or an older program made it
         return
     stated = certificate.check(folder / CERTIFICATE)
-    if (review_facts.statement(stated), review_facts.missed(stated)) != (facts["certificate"], facts.get("missed")):
+    if (review_facts.statement(stated), review_facts.missed(stated)) != (statement, facts["missed"]):
         raise ReleaseError(f"{folder / CERTIFICATE}: it states other bounds than {MANIFEST}: build or fetch it again")
 
 
@@ -168,10 +166,8 @@ def _check_table(folder: Path, path: str, rows: int, schema: pa.Schema | None, d
         stored, count = parquet.schema_arrow, parquet.metadata.num_rows
         if count != rows:
             raise ReleaseError(f"{file}: {count} rows, {MANIFEST} says {rows}")
-        both = {n for n in schema.names if n in stored.names}
-        newer = SINCE.get(path.split("/")[1], frozenset())
-        wrong = [n for n in schema.names if n not in both | newer or (n in both and stored.field(n) != schema.field(n))]
-        wrong += [n for n in stored.names if n not in schema.names]
+        both, names = {*schema.names} & {*stored.names}, {*schema.names} - SINCE | {*stored.names}
+        wrong = sorted(name for name in names if name not in both or stored.field(name) != schema.field(name))
         if wrong:  # the order of columns is free
             raise ReleaseError(f"{file}: column {wrong[0]} is not of the schema that this version of the format has")
         if digest is not None and digest != row_digest(parquet):
@@ -193,8 +189,7 @@ def copy(folder: Path, target: Path, withdrawn: Collection[str] = (), *, dry: bo
     An older release of the same dataset is replaced, and so is a newer one that is in `withdrawn`; raises ReleaseError
     if `target` holds anything else. If `target` is a link, replaces the folder it points at. `dry` changes nothing.
     """
-    check_name(target)
-    target = target.resolve() if target.is_symlink() else target
+    target = resolved(target)
     manifest, count = verify(folder)
     taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if taken and _is_same(folder, target, manifest, withdrawn):
@@ -216,16 +211,20 @@ def copy(folder: Path, target: Path, withdrawn: Collection[str] = (), *, dry: bo
     return count, 0
 
 
-def check_name(target: Path) -> None:
-    """Raises ReleaseError for `.`, `..` and `/`, which cannot be exchanged, and for a path below a file."""
+def resolved(target: Path) -> Path:
+    """Returns the folder that becomes a release: what a link points at.
+
+    Raises ReleaseError for `.`, `..` and `/`, which cannot be exchanged, and for a path below a file.
+    """
     if target.name in ("", ".."):
         raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
     if parent_file := next((path for path in target.parents if path.is_file()), None):
         raise ReleaseError(f"{target}: {parent_file} is a file, expected a folder: give another place")
+    return target.resolve() if target.is_symlink() else target
 
 
 def check_outside(target: Path, releases: Path) -> None:
-    """Raises ReleaseError if `target` lies in the releases of the workspace, which must stay as they are."""
+    """Raises ReleaseError if `target` lies in `releases` (a release, or a folder of them), which must not change."""
     if target.resolve().is_relative_to(releases.resolve()):
         raise ReleaseError(
             f"{target}: lies in {releases}, where each release stays as it was made: give another folder"

@@ -72,8 +72,7 @@ def withdraw(
     # the Hub first: it knows whether the version exists, and a mark here cannot be undone
     ours = reasons(ws.releases)
     steps = on_hub(name, version, reason, erase=erase, sign=sign, ours=ours) if hub and name else None
-    with alone(ws, "withdraw", wait=True):
-        return Withdrawn(version, reason, mark(ws.releases, version, reason), steps)
+    return Withdrawn(version, reason, mark(ws, version, reason), steps)
 
 
 def on_hub(
@@ -128,7 +127,7 @@ def _commit(
         raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
     is_current = facts["version"] == version
     paths = {sibling.rfilename for sibling in head.siblings or ()}
-    marks = (json.dumps(old_marks | {version: reason}, ensure_ascii=False, indent=1) + "\n").encode()
+    marks = _as_json(old_marks | {version: reason}).encode()
     is_unchanged = marks == on_main(api, repo, WITHDRAWN)
     new_signature = signature(marks, sign, WITHDRAWAL) if sign else None
     # some kinds of keys give another signature each time: then the mark is committed again
@@ -220,11 +219,17 @@ def reasons(releases: Path) -> dict[str, str]:
     return release_files.withdrawn_in(releases / release_files.WITHDRAWN_HERE)
 
 
-def mark(releases: Path, version: str, reason: str) -> bool:
-    marks = reasons(releases)
-    if marks.get(version) == reason:
-        return False
-    releases.mkdir(exist_ok=True)
-    with replacing(releases / release_files.WITHDRAWN_HERE) as tmp:
-        tmp.write_text(json.dumps(marks | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return True
+def mark(ws: Workspace, version: str, reason: str) -> bool:
+    """Marks a version here; returns False if it has this mark. `withdraw` and `forget` may do so at the same time."""
+    with alone(ws, "withdraw", wait=True):
+        marks = reasons(ws.releases)
+        if marks.get(version) == reason:
+            return False
+        ws.releases.mkdir(exist_ok=True)
+        with replacing(ws.releases / release_files.WITHDRAWN_HERE) as tmp:
+            tmp.write_text(_as_json(marks | {version: reason}), encoding="utf-8")
+        return True
+
+
+def _as_json(marks: Mapping[str, str]) -> str:
+    return json.dumps(marks, ensure_ascii=False, indent=1) + "\n"

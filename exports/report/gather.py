@@ -107,7 +107,7 @@ def _doubts(ws: Workspace, version: str) -> list[str]:
     """Returns reasons not to rely on this release: it was withdrawn, its files have changed, or somebody in it has
     asked to be removed."""
     release, notes = ws.releases / version, []
-    if reason := withdraw.reasons(ws.releases).get(version):
+    if (reason := withdraw.reasons(ws.releases).get(version)) is not None:
         notes.append(f"release {version} was withdrawn: {reason}: do not use it, make or show another version")
     try:
         proof.verify(release, hub.BESIDE)
@@ -149,7 +149,7 @@ def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures
 
 def _dropped(manifest: Facts | None) -> list[figures.Row]:
     """Returns what this release left out; the table drops holds what all releases did."""
-    left_out, stays = build_rows.apart((manifest or {}).get("dropped") or {})
+    left_out, stays = build_rows.apart(manifest["dropped"] if manifest else {})
     rows = [("release", *row) for row in left_out.items()] + [("requests", *row) for row in stays.items()]
     rows.sort(key=lambda row: (row[0], -row[2]))
     return [{"stage": stage, "reason": reason, "count": n} for stage, reason, n in rows]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from exports.card import percent
 from exports.report import PAGE, plots
@@ -78,8 +78,6 @@ class Named(BaseModel):
 
 class Runs(BaseModel):
     """The part of report.json that the page shows."""
-
-    model_config = ConfigDict(extra="ignore")
 
     release: Named
     k: int = Field(ge=1)

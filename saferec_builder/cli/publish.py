@@ -51,8 +51,7 @@ def verify(
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
     path = Path("releases") / what  # a version in the workspace of the current folder
     what = str(path) if "/" not in what and not Path(what).exists() and path.is_dir() else what
-    result = proof.verified(what, proof.Origin(signer, identity, digest), contamination or ())
-    figures: dict[str, JsonValue] = {"release": f"{result.name} {result.version}", "rows": result.rows}
-    figures |= {"digest": result.digest, "signed": result.signed, **result.contamination}
-    figures |= {} if result.withdrawn is None else {"withdrawn": result.withdrawn}
+    result = proof.verified(what, signers=signer, identity=identity, digest=digest, contamination=contamination or ())
+    facts = {name: getattr(result, name) for name in ("rows", "digest", "signed", "canary_in", "withdrawn")}
+    figures = {"release": f"{result.name} {result.version}"} | {n: v for n, v in facts.items() if v is not None}
     say(Counts("verify", skipped=result.files, figures=figures), as_json, "files")

@@ -293,7 +293,7 @@ def empty_releases(ws: Workspace, erasure: Erasure, *, again: bool) -> list[Path
     for folder in sorted(releases(ws)):
         if release_holds(ws, folder, erasure):
             if folder.parent == ws.releases and folder.name not in reasons(ws.releases):
-                mark(ws.releases, folder.name, FORGOTTEN)
+                mark(ws, folder.name, FORGOTTEN)
             os.replace(folder / DATA, folder / EMPTIED)
             emptied.append(folder)
         elif again and not (folder / DATA).exists():

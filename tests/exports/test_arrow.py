@@ -31,12 +31,6 @@ def test_a_prompt_takes_turns_and_ends_with_the_user():
     assert prompts(turns, cut=2) == [expected[:1]]
 
 
-def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
-    turns = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
-    chats = prompts(turns, turns, added=["I faint.", None])
-    assert [p[-1]["content"] for p in chats] == ["A film I faint.", "A film"] and chats[0][0]["content"] == "Hi"
-
-
 def test_an_injected_sentence_may_stand_in_the_first_word_of_the_seeker():
     turns = [turn("recommender", "Yes?"), turn("seeker", "Hi"), turn("recommender", "And?"), turn("seeker", "A film")]
     chats = prompts(turns, turns, added=["I faint."] * 2, disclosed=["first", "last"])

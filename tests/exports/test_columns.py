@@ -17,16 +17,3 @@ def test_each_column_has_a_meaning_and_none_is_left_over():
     assert meanings.keys() == SCHEMAS.keys()
     counts = {name: sum(name in schema.names for schema in SCHEMAS.values()) for name in common}
     assert min(counts.values()) >= 2, counts  # a column of one config is described there
-
-
-def test_what_a_withheld_label_and_list_look_like_is_said():
-    """`withheld` was missing as a verdict and as a method, and empty lists were described as null."""
-    assert all("withheld" in columns.meaning("labels", name) for name in ("verdict", "method"))
-    assert columns.meaning("grpo", "truth").endswith(
-        "empty where the text stays with its source, as is each list of items"
-    )
-
-
-def test_a_config_may_say_more_than_what_all_share():
-    assert columns.meaning("labels", "trait") != columns.meaning("reviews", "trait")
-    assert columns.meaning("sft", "canary") == columns.meaning("items", "canary")

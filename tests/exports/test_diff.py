@@ -198,9 +198,13 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     relabelled = labels[1] | {"label": "l2", "verdict": "absent", "form": None, "spans": [], "reviews": ["c001-a", "x"]}
     unresolved = [labels[n] | {"label": f"open{n}", "verdict": None, "method": "unresolved"} for n in (0, 2, 4)]
-    store.append(ws, tables.LABELS, world_.labels(relabelled, *unresolved[:2]))  # 2 of 40 are not more than 5 %
+    store.append(ws, tables.LABELS, world_.labels(*unresolved[:2]))  # 2 of 40 are not more than 5 %
+    assert cli("release", "1.0.1", "-C", ws.root).code == 0
+    # it said that no verdict changed, only what is beside them
+    assert "what changed is another column, or a verdict that is" in cli("diff", "1.0.0", "1.0.1", "-C", ws.root).out
+    store.append(ws, tables.LABELS, world_.labels(relabelled))
     store.append(ws, tables.REVIEWS, reviews(rows[1:2], "x", "absent", who="bo"))
-    assert cli("release", "1.0.1", "-C", ws.root).code == 1  # a new review is a new row: not a patch
+    assert cli("release", "1.0.2", "-C", ws.root).code == 1  # a new review is a new row: not a patch
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
     report = cli("diff", "1.0.0", "1.1.0", "--json", "-C", ws.root).json
     assert report["flips"] == {"gore": {"present -> absent": 1}} and report["alarms"] == []
@@ -269,7 +273,7 @@ def test_what_the_data_means_is_a_change_though_every_row_stays(released, cli):
 
 
 @pytest.mark.slow
-def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path):
+def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path, monkeypatch):
     ws, (_, labels) = released, world_.requests()
     # of the four test requests c037 and c039 cannot see blood; the model gives c037 the bloody B of its answer (B, C)
     fix = labels[37] | {"label": "fixed", "verdict": "absent", "form": None, "spans": [], "reviews": ["c001-a", "x"]}
@@ -283,6 +287,9 @@ def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path):
     ]
     answers.write_text("\n".join(lines))
     args = ("diff", "1.0.0", "1.0.1", "--predictions", answers, "-C", ws.root)
+    (tmp_path / "training").mkdir()  # a package of the user's own was taken for ours
+    (tmp_path / "training/__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
     result = cli(*args, "--json")
     assert result.code == 0, result.err
     # SVR@10 over sensitive people: 1 of 10 places of c037 is violated, none of c039; after the fix only c039 is left

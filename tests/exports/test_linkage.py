@@ -17,7 +17,9 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.once import command, released
 
-NOBODY = dict.fromkeys(("ids", "digest", "time", "people", "order", "evidence", "texts", "items", "together"), 0)
+NOBODY = dict.fromkeys(
+    ("ids", "digest", "time", "domain", "people", "order", "evidence", "texts", "items", "together"), 0
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def theirs(rows: pl.DataFrame, column: pl.Series) -> pl.Series:
 def test_nobody_is_found_where_texts_stay_with_the_source(ws: store.Workspace) -> None:
     linked = linkage.linkage(ws, ws.releases / "1.0.0")
     assert found(linked) == NOBODY == found(linkage.linkage(ws, "1.0.0"))
-    assert linked.found["with_text"].to_list() == [False] * 9
+    assert linked.found["with_text"].to_list() == [False] * 10
     assert linked.found["of"].unique().to_list() == [linked.conversations]
     assert linked.elsewhere == 0
 
@@ -105,6 +107,13 @@ def test_an_unkeyed_digest_of_an_id_is_an_id(ws: store.Workspace) -> None:
     rows, source = joined(ws)
     digests = theirs(rows, source["source_id"]).map_elements(tables.digest, return_dtype=pl.String)
     assert hits(rows.with_columns(conversation=digests), source, "ids") == rows.height
+
+
+def test_a_domain_that_one_conversation_alone_has_finds_it(ws: store.Workspace) -> None:
+    rows, source = joined(ws)
+    source = source.with_columns(domain=pl.when(pl.int_range(pl.len()) == 7).then(pl.lit("game")).otherwise("domain"))
+    assert hits(rows, source, "domain") == 0
+    assert hits(rows.with_columns(domain=theirs(rows, source["domain"])), source, "domain") == 1
 
 
 def test_two_posts_of_one_day_are_not_told_apart_by_it(ws: store.Workspace) -> None:

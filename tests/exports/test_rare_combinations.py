@@ -178,8 +178,3 @@ def test_of_k_people_nothing_may_be_told(workspace, cli):
     ws = silent(workspace, cli, 3)
     assert Counter(rows_of(ws, "labels")["verdict"]) == {"present": 3, "absent": 6, "withheld": 18}
     assert facts_of(ws.releases / "1.0.0")["makers"]["unresolved"] == 0  # the release has none: nobody was unsure
-
-
-def test_a_release_with_texts_withholds_no_combination(workspace, cli):
-    labels = rows_of(silent(workspace, cli, 2, source="messages"), "labels")
-    assert Counter(labels["verdict"]) == {"present": 11, "absent": 16}

@@ -20,7 +20,8 @@ from tests.worlds.release_rows import reviews
 
 def chats():
     rows, labels = world.requests()
-    return [row | {"source": "hf:chats"} for row in rows], labels
+    domains = [None, "game", "film", "film"] * 10
+    return [row | {"source": "hf:chats", "domain": domain} for row, domain in zip(rows, domains, strict=True)], labels
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +30,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ws = world.fill(store.Workspace.create(folder / "ws"), *chats())
     world.for_few(ws)
     command("propose", "-C", ws.root)
-    released(ws, "--inject", "gore", "--with-text")
+    released(ws, "--inject", "gore,needles", "--with-text")
     (ws.releases / "1.0.0").rename(folder / "full")
-    released(ws, "--inject", "gore")
+    released(ws, "--inject", "gore,needles")
     return folder
 
 
@@ -198,19 +199,20 @@ def test_who_asked_to_be_removed_before_the_source_was_mined_gets_nothing_back(s
 def test_a_withdrawn_release_is_not_put_back(silent, cli, tmp_path):
     ws, bare, _ = silent
     assert cli("withdraw", "1.0.0", "--reason", "somebody asked", "-C", ws.root).code == 0
-    result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
-    assert result.code == 1 and "withdrawn: somebody asked: put another version back" in result.err
+    args = ("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
+    assert "withdrawn: somebody asked: put another version back" in cli(*args).err
+    (ws.releases / "withdrawn.json").write_text('{"1.0.0": ""}')  # an older program accepted an empty reason
+    assert cli(*args).code == 1 and not (tmp_path / "mine").exists()
+    assert "release 1.0.0 was withdrawn" in cli("report", "-C", ws.root).err
 
 
-def test_a_manifest_that_lacks_a_fact_of_the_card_is_one_line(silent, cli, tmp_path):
-    ws, release, _ = silent
-    bad = shutil.copytree(release, tmp_path / "bad")
-    facts = json.loads((bad / "manifest.json").read_text())
-    del facts["unreviewed"]
-    (bad / "manifest.json").write_text(json.dumps(facts))
-    world.seal(bad, "README.md")
-    result = cli("rebuild", bad, "--to", tmp_path / "again", *key(ws), "-C", ws.root)
-    assert (result.code, result.err.count("\n")) == (1, 1) and "lacks unreviewed" in result.err, result
+def test_nothing_is_put_into_the_release_that_it_comes_from(silent, cli, tmp_path):
+    """A download contained the rebuilt release afterwards, and failed `verify`."""
+    ws, bare, _ = silent
+    download = shutil.copytree(bare, tmp_path / "download")
+    result = cli("rebuild", download, "--to", download / "mine", *key(ws), "-C", ws.root)
+    assert result.code == 1 and "stays as it was made: give another folder" in result.err
+    assert cli("verify", download).code == 0
 
 
 def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
@@ -266,6 +268,12 @@ def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_p
         store.append(other, tables.CONVERSATIONS, world.conversations(*batch))
         result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
     assert result.code == 1 and "another folder" in result.err
+    facts, disclosed = write.facts_of(tmp_path / "mine"), [row["traits"] for row in injected(tmp_path / "mine")]
+    # its card counted the rows of the whole release; nothing is clear for needles
+    assert facts["injected_unclear"] == {"needles": sum("needles" in traits for traits in disclosed)}
+    assert facts["short_of_clear"] == sum(
+        (1, -1)[config == "sft"] * sum(facts["counts"][config].values()) for config in ("grpo", "sft")
+    )
     assert cli("rebuild", bare, "--to", tmp_path / "all", *key(ws), "-C", other.root, "--json").json["out"] == 40
 
 

@@ -57,10 +57,6 @@ def test_a_line_that_would_say_none_is_left_out(ws: store.Workspace, cli) -> Non
     assert cli("plan", "-C", ws.root, "--json").json["in_conversations_only"] == {}
 
 
-def test_a_release_is_new_once(ws: store.Workspace) -> None:
-    assert [release(ws, "1.0.0").new for _ in range(2)] == [True, False]
-
-
 @pytest.mark.slow
 def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
     built = release(ws, "1.0.0", inject="gore")

@@ -20,6 +20,7 @@ def released(workspace, cli):
     people = [f"p{n // 4 * 4 + n % 2}" for n in range(len(rows))]
     ids = [{"source": "hf:chats", "source_id": f"post-{n}"} for n in range(len(rows))]
     rows = [row | id_ | {"time": t, "seeker": p} for row, id_, t, p in zip(rows, ids, times, people, strict=True)]
+    rows[3]["domain"] = "game"
     world.fill(workspace, rows, labels)
     world.for_few(workspace, 1)
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
@@ -46,6 +47,10 @@ def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evide
     # a day identifies its only post, and two days identify the person who wrote on both
     assert not any(row["time"] or row["seeker"] for row in conversations)
     assert not any(label["spans"] for label in told(folder)["labels"])
+    # the only request for a game is that of the only person who asked for one
+    assert not any(
+        row["domain"] for config in ("conversations", "sft", "sft_raw", "grpo") for row in told(folder)[config]
+    )
     key = dict(released_ids.read(released_ids.path_of(folder)).select("conversation", "subject").iter_rows())
     subjects = [key[row["conversation"]] for row in conversations]
     aligned = sum(subject == row["conversation"] for subject, row in zip(subjects, rows, strict=True))

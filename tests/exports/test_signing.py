@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exports import folder as write
-from exports.verify import Origin, verified
+from exports.verify import verified
 from saferec_builder.core.errors import ReleaseError
 from tests.worlds import release_world as world
 
@@ -71,14 +71,14 @@ def test_of_sixty_two_forgeries_those_are_caught_that_a_signature_can_show(signe
     world.grow(released, cli)
     newer = tmp_path / "newer"
     assert cli("publish", "1.1.0", "--to", newer, "--sign", keys / "ann", "-C", released.root).code == 0
-    ann, outcomes = Origin(keys / "signers", "ann@example.org"), dict[str, bool]()
+    signers, outcomes = {"signers": keys / "signers"}, dict[str, bool]()
     for name, change in forgeries(out, newer, keys):
         folder = tmp_path / "forged"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(newer, folder)
         origin = change(folder)
         try:
-            verified(folder, origin if isinstance(origin, Origin) else ann)
+            verified(folder, **(origin if isinstance(origin, dict) else signers | {"identity": "ann@example.org"}))
             outcomes[name] = False
         except ReleaseError:
             outcomes[name] = True
@@ -86,7 +86,7 @@ def test_of_sixty_two_forgeries_those_are_caught_that_a_signature_can_show(signe
 
 
 def forgeries(older, newer, keys):
-    """Yields (name, change). Some changes return the origin that the reader requires instead of ann's."""
+    """Yields (name, change). Some changes return what the reader requires instead of ann's signature."""
     pinned = write.sha256(newer / "SHA256SUMS")
 
     def then(*steps):
@@ -117,13 +117,13 @@ def forgeries(older, newer, keys):
         "the checksums and signature of another release",
         then(lambda folder: _take(older, folder, "SHA256SUMS"), lambda folder: _take(older, folder, "SHA256SUMS.sig")),
     )
-    yield "bo's name for ann's key", lambda folder: Origin(keys / "signers", "bo@example.org")
+    yield "bo's name for ann's key", lambda folder: {"signers": keys / "signers", "identity": "bo@example.org"}
     yield "a file more", lambda folder: _take(older, folder, "README.md", "data/more.md")
     yield "a file less", lambda folder: (folder / TABLES[0]).unlink()
     yield "an older version under a newer tag", lambda folder: _replace(older, folder)
     yield (
         "an older version, where a digest is pinned",
-        then(lambda folder: _replace(older, folder), lambda folder: Origin(digest=pinned)),
+        then(lambda folder: _replace(older, folder), lambda folder: {"digest": pinned}),
     )
     yield "a withdrawal that is gone", lambda folder: (folder / "WITHDRAWN.json").unlink(missing_ok=True)
     yield "a withdrawal by nobody", _withdraw

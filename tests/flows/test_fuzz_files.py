@@ -157,6 +157,12 @@ MANIFEST: dict[str, Any] = {
     "files": {"data/sft/train.parquet": {"sha256": "0" * 64, "bytes": 1, "rows": 1}},
     "row_digests": {"sft": {"train": "0"}},
     "official": {"gore": "Gore"},
+    **{name: {} for name in "agreement conditions dropped labels licences makers proposers rule unknown".split()},
+    **{name: [] for name in "changes injected_traits sources silent split_starts withheld".split()},
+    **dict.fromkeys("code_version split_rule taxonomy_digest url".split(), ""),
+    **dict.fromkeys("min_seekers short_of_clear unreviewed".split(), 0),
+    **dict.fromkeys("contact created licence parent".split()),
+    "keeps_unreviewed": False,
 }
 RUNS = {
     "release": {"name": "x", "version": "1"},
@@ -170,11 +176,14 @@ RUNS = {
 @example(5)
 @example("name version schema k traits")
 @example({**MANIFEST, "counts": {"../../../home": {"train": 0}}})
+@example(MANIFEST)
 def test_a_manifest_is_one_or_no_release(tmp_path: Path, manifest: Any) -> None:
     (tmp_path / write.MANIFEST).write_text(json.dumps(manifest))
     with refused(ReleaseError):
         counts = write.facts_of(tmp_path)["counts"]
         assert not any(set("./\\\0") & set(name) for config in counts for name in (config, *counts[config]))
+        return
+    assert manifest != MANIFEST  # which is one
 
 
 @CALM

@@ -145,4 +145,4 @@ def test_a_row_of_messages_is_of_opendialkg(tmp_path):
     result = READERS[conversations.Source.opendialkg](path)
     assert result.rows.select("source", "source_id").rows() == [("opendialkg", "train-0")]
     assert result.drops["source"].to_list() == ["opendialkg"]
-    assert licences.of("opendialkg").share == "text" and "NC" in licences.LICENCES["opendialkg"].name
+    assert licences.of("opendialkg")["share"] == "text" and "NC" in licences.of("opendialkg")["licence"]

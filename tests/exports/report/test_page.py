@@ -153,11 +153,6 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         assert fact in text, fact
 
 
-def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
-    result = cli("report", "--release", "9.9.9", "-C", told[0].root)
-    assert result.code == 1 and "9.9.9" in result.err and len(result.err.splitlines()) == 1
-
-
 @pytest.mark.slow
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told

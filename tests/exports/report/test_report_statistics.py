@@ -92,11 +92,6 @@ def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
     assert by_name["With a list of items that are clear for them"] == (3, {"no item is clear for them": 1}, {})
 
 
-def test_without_a_release_the_funnel_ends_with_verdicts() -> None:
-    empty = [t.empty for t in (tables.DROPS, tables.READINGS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)]
-    assert [s["count"] for s in figures.funnel(conversations(A), *empty, released=None)] == [1, 1, 0, 0, 0]
-
-
 def test_a_trait_counts_its_present_labels_by_form() -> None:
     rows = figures.traits(
         labels(
