@@ -1,12 +1,7 @@
 """Cost of a trie's masks per decoding step: 10,000 titles, 32 rows, lists of ten; CPU time of one thread.
 
-With three to seven busy processes on each of two cores .33 to .51 ms: the goal is missed. The time goes to some forty
-small operations with cold caches, 5 to 10 us each; a step without a row at the root takes nearly as long. In paired
-runs beside the former code (tokens searched in the whole trie, a new tensor per step) a step takes .95 of its time, at
-a vocabulary of 128,000 words .31 to .39. If the open places are given, reading the last tokens and writing the result
-still take .36 to .38. Other designs: numpy instead of torch for the write (CPU only) .70, with the root's open places
-kept per row besides .68; a Boolean row for rows at the root .95; one Boolean mask for `masked_fill` 1.2 to 1.3; dicts
-and Python per row 1.1.
+The time goes to some forty small operations whose code and data are no longer in the caches after the softmax between
+two steps, and to the thousands of titles' first tokens of a row at the root.
 """
 
 import random
@@ -14,7 +9,6 @@ import statistics
 import time
 
 import torch
-from torch import Tensor
 
 from tests.bench.figures import figure
 from training.decoding.trie import Mask, Trie
@@ -27,7 +21,6 @@ def main() -> None:
     trie, rng = world(), random.Random(1)
     excluded = [rng.sample(sorted(trie.places), 5) for _ in range(ROWS)]
     steps: list[float] = []
-    floor: list[float] = []
     for _ in range(3):
         process = Mask(trie, excluded, 1)
         ids, scores = torch.ones(ROWS, 1, dtype=torch.long), torch.rand(ROWS, WORDS)
@@ -36,20 +29,9 @@ def main() -> None:
             masked = process(ids, scores)
             if ids.size(1) > 1:  # the first step sets up the rows' states, once per list
                 steps.append(1000 * (time.process_time() - start))
-                floor.append(write_alone(masked, scores))
             ids = torch.cat([ids, torch.multinomial(masked.softmax(-1), 1)], dim=1)
     figure("trie.ms_a_step", statistics.mean(steps), "ms", "<= .2")
     figure("trie.ms_a_step_median", statistics.median(steps), "ms", "none")
-    figure("trie.ms_to_write_it", statistics.mean(floor), "ms", "none")
-
-
-def write_alone(masked: Tensor, scores: Tensor) -> float:
-    """ms to write the result if all open places are given: no way to find them can be cheaper."""
-    places, result = masked.flatten().isfinite().nonzero().squeeze(1), masked.flatten().clone()
-    start = time.process_time()
-    result.index_fill_(0, places, float("-inf"))
-    result.scatter_(0, places, scores.flatten().index_select(0, places))
-    return 1000 * (time.process_time() - start)
 
 
 def world() -> Trie:
