@@ -170,11 +170,10 @@ class Mask(LogitsProcessor):
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if input_ids.size(1) == self.prompt_length:
             self.states = States(self.trie, self.excluded, scores.size(1))
-            self.masked = torch.full_like(scores, float("-inf"))
+            self.masked = torch.full(scores.shape, float("-inf"), dtype=scores.dtype, device=scores.device)
             self.flat = _flat(self.masked)
         else:
-            ids = input_ids.cpu() if input_ids.is_cuda else input_ids
-            self.states.advance(ids.numpy()[:, -1])
+            self.states.advance((input_ids if input_ids.is_cpu else input_ids.cpu()).numpy()[:, -1])
         for places in self.written:
             self.flat[places] = -np.inf
         flat, children = _flat(scores), self.states.children()
@@ -188,8 +187,8 @@ class Mask(LogitsProcessor):
 
 
 def _flat(scores: Tensor) -> Any:
-    """Returns a flat view: of numpy, which is faster than torch on so few values, unless they are on a GPU."""
-    return scores.flatten() if scores.is_cuda else scores.numpy().ravel()
+    """Returns a flat view: of numpy, which is faster than torch on so few values, if they are on the CPU."""
+    return scores.numpy().ravel() if scores.is_cpu else scores.flatten()
 
 
 def log_probabilities(
