@@ -58,7 +58,7 @@ def settled(ws: Workspace) -> None:
     for _ in range(RUNS):
         answered = gaps.filter(pl.Series(rng.random(gaps.height) < chance))
         for name, order in (orders | {"clairvoyant": answered.sort("waiting", descending=True)}).items():
-            pairs[name] += order.head(BUDGET).join(answered, "item", how="semi")["waiting"].sum()
+            pairs[name] += int(order.head(BUDGET).join(answered, "item", how="semi")["waiting"].sum())
     for name, count in pairs.items():
         figure(f"plan.pairs_per_look_up_{name}", count / RUNS / BUDGET, "pairs", "told")
     figure("plan.over_popular", pairs["plan"] / max(1, pairs["popular"]), "ratio", ">= 1.2")
@@ -79,7 +79,8 @@ def forecast(folder: Path) -> None:
     rows = pl.read_parquet(demo.release / "data" / "grpo" / "*.parquet", glob=True)
     rows = rows.filter(pl.col("truth").list.len() > 0).select(trait=pl.concat_list("traits", "late_traits"))
     held = rows.explode("trait").drop_nulls("trait")["trait"].value_counts()
-    figure("plan.forecast_of_held", plans[0].rows["answered"].sum() / held["count"].sum(), "share", "0.8 to 1.2")
+    share = float(plans[0].rows["answered"].sum() / held["count"].sum())
+    figure("plan.forecast_of_held", share, "share", "0.8 to 1.2")
 
 
 if __name__ == "__main__":
