@@ -79,7 +79,7 @@ def forecast(folder: Path) -> None:
     rows = pl.read_parquet(demo.release / "data" / "grpo" / "*.parquet", glob=True)
     rows = rows.filter(pl.col("truth").list.len() > 0).select(trait=pl.concat_list("traits", "late_traits"))
     held = rows.explode("trait").drop_nulls("trait")["trait"].value_counts()
-    share = float(plans[0].rows["answered"].sum() / held["count"].sum())
+    share = int(plans[0].rows["answered"].sum()) / int(held["count"].sum())
     figure("plan.forecast_of_held", share, "share", "0.8 to 1.2")
 
 
