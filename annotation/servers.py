@@ -247,6 +247,8 @@ def _add_answers(pulled: Pulled, responses: list[Response], state: ReviewState, 
         is_stored = (task.kind, task.subject, response.who, response.time) in stored
         if is_stored and response.changed == sent_pages.OTHER_PAGE:
             response.changed = ""  # it was pulled before somebody edited the page
+        if is_stored and not response.outcome:
+            continue  # pulled by an earlier version, which could read its page (Argilla without cards)
         traits = earlier.get((task.kind, task.subject, response.who, task.role), {})
         if response.taxonomy not in (None, state.taxonomy.digest):  # later traits cannot have been left out
             traits = {trait: taxonomies for trait, taxonomies in traits.items() if response.taxonomy in taxonomies}

@@ -22,7 +22,7 @@ from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whol
 from saferec_builder.core.release_files import WITHDRAWN, sha256
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi
+    from huggingface_hub import DatasetInfo, HfApi
 
 KIND = "dataset"
 WITHDRAWN_SIGNATURE = f"{WITHDRAWN}.sig"
@@ -53,10 +53,13 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     refuse(facts)
     api, tag, local = client(), f"v{facts['version']}", _files(folder)
     with explained(repo):
-        head = _head(api, repo, public, gated, dry)
-        commit = _tagged(api, repo, tag, folder) if head else None
-        if head and not commit:
+        info = _repository(api, repo, public, dry)
+        head = str(info.sha) if info else ""
+        commit = _tagged(api, repo, tag, folder) if info else None
+        if info and not commit:
             _refuse_other(api, repo, head, facts["name"])
+        if gated and info and not info.gated and not dry:  # before anything is sent
+            api.update_repo_settings(repo, repo_type=KIND, gated="auto")
         added, stale = ([], []) if commit else _changes(api, repo, head, local)
         if not (dry or commit):
             commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
@@ -68,20 +71,19 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     return Published(repo, tag, commit or "none yet", url, len(added), len(local) - len(added), len(stale))
 
 
-def _head(api: "HfApi", repo: str, public: bool, gated: bool, dry: bool) -> str:
-    """Returns the commit of main; creates the repository, private unless asked, and sets the gate before anything is
-    sent. A dry run does neither, and gets "" if there is no repository. Raises HubError if it is public without
-    `public`: an existing one keeps its visibility."""
+def _repository(api: "HfApi", repo: str, public: bool, dry: bool) -> "DatasetInfo | None":
+    """Returns what the Hub says of the repository; creates it, private unless asked, but not in a dry run (None).
+
+    Raises HubError if it is public without `public`: an existing one keeps its visibility.
+    """
     if not api.repo_exists(repo, repo_type=KIND):
         if dry:
-            return ""
+            return None
         api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
-    info = api.repo_info(repo, repo_type=KIND)
+    info = api.dataset_info(repo)
     if not public and not info.private:
         raise HubError(f"{repo} is public: make it private in its settings, or say --public")
-    if gated and not info.gated and not dry:
-        api.update_repo_settings(repo, repo_type=KIND, gated="auto")
-    return str(info.sha)
+    return info
 
 
 def _refuse_other(api: "HfApi", repo: str, head: str, name: str) -> None:

@@ -147,7 +147,7 @@ def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), fo
     full, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
     rare = [clean(text.rpartition(": ")[2])] if year else []  # "Best of all: a title (1999)"
-    rare += [by[1]] if (by := _BY.match(plain)) else []
+    rare += [by[1]] if year and (by := _BY.match(plain)) else []  # without a year it may well be a book
     for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short), *rare) if n):
         if item := look(name, year):
             return Entry(name, year, before(item, f"{full} {following}".partition(name)[2]))

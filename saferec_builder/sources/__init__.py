@@ -38,8 +38,7 @@ LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundre
 _OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
-# columns of tables of items and warnings: a spreadsheet may write `IMDb` and `Title`
-_COLUMNS = "title name year domain imdb imdbId tmdb tmdbId movieId url retrieved keywords tag".split()
+_COLUMNS = "title name year domain imdb imdbId tmdb tmdbId movieId url retrieved keywords tag".split()  # also `Title`
 
 Row = dict[str, object]  # of a table, or of a file that names its fields
 Rows = list[Row]
@@ -312,8 +311,7 @@ def _csv_lines(
         reader = csv.reader(_bounded(file), delimiter=delimiter, quoting=quoting, strict=True)
         records = (record for _, record in _csv_records(reader))
         written = _header(records)
-        columns = (*expected, *(others or ()))
-        spellings = {name.lower(): name for name in (*_COLUMNS, *columns)}
+        spellings = {name.lower(): name for name in (*_COLUMNS, *expected, *(others or ()))}
         header = [spellings.get(name.lower(), name) for name in written]
         missing = [name for name in expected if name not in header]
         if missing or not header:
@@ -324,7 +322,7 @@ def _csv_lines(
         # of two severities the last would count, even a milder one
         if twice := [name for name in header if name and header.count(name) > 1]:
             raise SourceError(f"{path}: two columns are called {readable(twice[0])!r}: expected each once: rename one")
-        if others is not None and (unknown := [name for name in header if name and name not in columns]):
+        if others is not None and (unknown := [name for name in header if name and name not in {*expected, *others}]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
         yield from ((f"{path.name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
 
@@ -388,6 +386,8 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
     if not is_utf8("".join(record)):
         return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
+    if any(not name and len(cell.splitlines()) > 1 for name, cell in zip(header, cells, strict=True)):
+        return Left("a cell of two lines", "in a column without a name: is a quote not closed?")
     return {name: cell for name, cell in zip(header, cells, strict=True) if name}
 
 

@@ -67,6 +67,18 @@ def test_what_was_answered_on_an_edited_page_is_asked_anew(ws, review, memory, m
     assert "edited" not in counts_by_reader["ann"]
 
 
+def test_an_answer_that_an_earlier_version_could_read_stays_and_is_not_refused(ws, review, memory) -> None:
+    """Regression: each pull dropped it as `not finished`, and told its author, though it was stored and counts."""
+    review("push", *ALL)
+    first, second, *_ = open_for(memory, "ann")
+    memory.answer(first, Verdict())
+    review("pull")
+    memory.answer(second, Verdict())
+    memory.words = {task: {"outcome": ""} for task in (first, second)}
+    assert review("pull")["dropped"] == {"not finished": 1} and len(rows(ws)) == 1
+    assert review("push", *ALL)["sent"]["ann"]["added"] == 1
+
+
 def test_a_server_that_keeps_a_page_in_its_own_spelling_is_no_editor(ws, review, memory, monkeypatch) -> None:
     """Another version of a server may spell the interface differently: every push would have opened new projects."""
     real = type(memory).project_page_there

@@ -228,10 +228,11 @@ def test_a_repository_that_holds_something_else_keeps_it(hub, publish, name):
     files = {"manifest.json": Blob(json.dumps({"name": name}).encode(), False)} if name else {"a.zip": Blob(b"x", True)}
     held = repo.add("by hand", "", files)
     repo.tags.clear()
+    repo.gated = False
     for words in ((), ("--dry-run",)):
         result = publish(*words)
         assert result.code == 1 and f"holds {'the dataset' if name else 'something else'}" in result.err
-    assert repo.commits[-1] == held and not repo.tags
+    assert repo.commits[-1] == held and not repo.tags and not repo.gated  # its readers are asked nothing new
 
 
 def test_a_hub_that_keeps_other_bytes_gets_no_tag(hub, publish, sending):

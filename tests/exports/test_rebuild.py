@@ -86,6 +86,7 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert not any(prompts(bare, "sft")) and not any(claims(bare))  # claims would help to find the text
     assert any(claims(full))
     assert not named(bare) and len(named(full)) > 100
+    assert "the days, the domains," in (bare / "README.md").read_text()  # its readers see empty columns
     rebuilt = tmp_path / "mine"
     rebuilt.mkdir()  # an empty folder is a valid target, as with `publish`
     result = cli("rebuild", bare, "--to", rebuilt, *key(ws), "-C", ws.root, "--json")

@@ -1,8 +1,8 @@
 """Constrained decoding by a trie of catalogue names, for models that answer in text: which token may come next.
 
 The rules of decoding/constrained.py for models whose items are text: a line is "N.", then " Title (Year)" with its line
-break. Only `States.allowed` computes which tokens may follow, for all rows together, in a few dozen numpy operations:
-torch is slower on arrays this small.
+break. Only `States` computes which tokens may follow, for all rows together, in a few dozen numpy operations: torch is
+slower on arrays this small.
 """
 
 from bisect import bisect_left
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,15 +46,15 @@ class Trie:
 class Nodes:
     """The trie as arrays over its nodes: node 0 is its root; the children of a node are adjacent, by token."""
 
+    keys: Numbers  # parent * stride + token, ascending: finds the child by a token; the last node is the end
+    stride: int
     token: Numbers  # token that leads to the node
     stop: Numbers  # index after the last child
-    children: Numbers  # number of children
+    children: Numbers  # number of children; 0 for the root, whose children are the nodes 1, 2, ... stop[0] - 1
     names: Numbers  # number of names through the node; 1 for nodes outside names
-    next_node: Numbers  # node to continue from: the root after the last token of a line's number, else the node itself
-    ends: Numbers  # index of the name that ends here, or -1
-    path: Numbers  # (names, depth) nodes of each name, padded with its root
+    target: Numbers  # the node itself; the root after a line's number; ~name where that name ends
+    path: Numbers  # (names, depth) nodes of each name down to its first that no name shares, padded with the root
     lines: Numbers  # first node of each line, then of the end
-    done: int
 
 
 def _nodes(trie: Trie) -> Nodes:
@@ -63,30 +64,32 @@ def _nodes(trie: Trie) -> Nodes:
         lines.append(len(rows))
         rows += [(-1, -1, 1, -1), *((n, token, 1, -1) for n, token in enumerate(number, len(rows)))]
     parent, token, names, ends = np.array(rows).T.copy()
-    indices, done = np.arange(len(rows)), len(rows) - 1
-    next_node = indices.copy()
-    next_node[np.array(lines[1:]) - 1] = 0
+    indices, done, stride = np.arange(len(rows)), len(rows) - 1, int(token.max()) + 2
+    keys = np.where(parent < 0, indices * stride - 1, parent * stride + token)
+    target = np.where(ends < 0, indices, ~ends)
+    target[np.array(lines[1:]) - 1] = 0
     children = np.bincount(parent[parent >= 0], minlength=len(rows))
     stop = np.zeros_like(indices)
     stop[parent] = indices + 1  # the last child of a parent is written last
-    stop[done], children[done] = done + 1, 1  # the end follows the end
-    return Nodes(token, stop, children, names, next_node, ends, path, np.array(lines), done)
+    stop[done], children[done], children[0] = done + 1, 1, 0  # the end follows the end
+    return Nodes(keys, stride, token, stop, children, names, target, path, np.array(lines))
 
 
 def _tree(names: Sequence[tuple[int, ...]]) -> tuple[list[Row], Numbers]:
     """Returns the nodes by level, so that children of a node are adjacent, and Nodes.path."""
     nodes = list[Row]()
-    path = np.zeros((len(names), max(map(len, names)) + 1), np.int64)
+    path, shared = np.zeros((len(names), max(map(len, names)) + 1), np.int64), 0
     queue = deque([(-1, -1, 0, len(names), 0)])  # parent, token, names [start, stop) with equal first `depth` tokens
     while queue:
         parent, token, start, stop, depth = queue.popleft()
         path[start:stop, depth] = n = len(nodes)
+        shared = max(shared, depth * (stop - start > 1))
         is_name = len(names[start]) == depth  # a line break ends a name, so no name begins another
         nodes.append((parent, token, stop - start, start if is_name else -1))
         for next_token, group in groupby(() if is_name else range(start, stop), key=lambda name: names[name][depth]):
             members = list(group)
             queue.append((n, next_token, members[0], members[-1] + 1, depth + 1))
-    return nodes, path
+    return nodes, path[:, : shared + 2].copy()  # `take` of a view would copy all of it
 
 
 def over(release: Release, tokenizer: PreTrainedTokenizerBase) -> Trie:
@@ -115,38 +118,43 @@ class States:
         for row, items in zip(self.remaining, excluded, strict=True):
             for name in {trie.places[item] for item in items if item in trie.places}:
                 row[nodes.path[name]] -= 1
-        # first index of each row in the flattened `remaining`, and its first place
-        self.offsets = np.arange(len(excluded)) * np.array([[len(nodes.token)], [stride]])
+        # first index of each row in the flattened `remaining` and `lines`, and its first place
+        sizes = np.array([[len(nodes.token)], [len(nodes.lines)], [stride]])
+        self.first_node, self.line, self.first_place = np.arange(len(excluded)) * sizes
+        self.order = np.arange(len(excluded) * nodes.children.max())
         # first node of each line of a row: the end if no name remains for it
         has_name = np.arange(len(nodes.lines)) < self.remaining[:, :1]
-        self.lines = np.where(has_name, nodes.lines, nodes.lines[-1])
-        self.line = np.zeros(len(excluded), np.int64)
-        self.node = self.lines[:, 0].copy()
+        self.lines = np.where(has_name, nodes.lines, nodes.lines[-1]).ravel()
+        self.node = self.lines.take(self.line)
+        self.flat = self.remaining.ravel()
+        # the root has thousands of children: their places are computed once
+        of_root = slice(1, nodes.stop[0])
+        self.root_places = self.first_place[:, None] + nodes.token[of_root]
+        self.root_remaining = self.remaining[:, of_root]
 
-    def allowed(self) -> Numbers:
-        """Returns the places of all tokens that may come next, ascending; after the end it is the end."""
+    def children(self) -> list[tuple[Numbers, Numbers]]:
+        """Returns the places of children: of rows within a name, and of rows at the root; with their unused names."""
         nodes, count = self.nodes, self.nodes.children.take(self.node)
         child = (nodes.stop.take(self.node) - count.cumsum()).repeat(count)
-        child += np.arange(len(child))
-        names, places = self.offsets.repeat(count, 1)
-        names += child
+        child += self.order[: len(child)]
+        places = self.first_place.repeat(count)
         places += nodes.token.take(child)
-        is_open = self.remaining.take(names).nonzero()[0]
-        allowed: Numbers = places.take(is_open)
-        self.child, self.places = child.take(is_open), allowed
-        return allowed
+        child += self.first_node.repeat(count)
+        at_root = (self.node == 0).nonzero()[0]
+        return [(places, self.flat.take(child)), (self.root_places.take(at_root, 0), self.root_remaining[at_root])]
 
     def advance(self, tokens: Numbers) -> None:
-        """Advances each row by its token; after the end, or with a token that was not allowed, a row is done."""
-        nodes, chosen = self.nodes, self.offsets[1] + tokens
-        index = self.places.searchsorted(chosen)
-        is_open = self.places.take(index, mode="clip") == chosen
-        child = np.where(is_open, self.child.take(index, mode="clip"), nodes.done)
-        self.node, name = nodes.next_node.take(child), nodes.ends.take(child)
-        ended = (name >= 0).nonzero()[0]
-        self.remaining[ended[:, None], nodes.path[name[ended]]] -= 1
-        self.line[ended] += 1
-        self.node[ended] = self.lines[ended, self.line[ended]]
+        """Advances each row by a token that may come next; after the end by any."""
+        nodes = self.nodes
+        node = nodes.target.take(nodes.keys.searchsorted(self.node * nodes.stride + tokens), mode="clip")
+        is_name = node < 0
+        ended = is_name.nonzero()[0]
+        used = nodes.path.take(~node.take(ended), 0)
+        used += self.first_node.take(ended)[:, None]
+        self.flat[used] -= 1
+        self.line += is_name
+        np.copyto(node, self.lines.take(self.line), where=is_name)
+        self.node = node
 
 
 class Mask(LogitsProcessor):
@@ -155,21 +163,32 @@ class Mask(LogitsProcessor):
     Each step is written into the same tensor, so that it costs the same for every size of vocabulary.
     """
 
-    places: Tensor  # that the last step wrote
-
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> None:
         self.trie, self.excluded, self.prompt_length = trie, excluded, prompt_length
+        self.written = list[Numbers]()  # places that the last step wrote
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if input_ids.size(1) == self.prompt_length:
             self.states = States(self.trie, self.excluded, scores.size(1))
-            self.masked = torch.full_like(scores, float("-inf")).flatten()
+            self.masked = torch.full(scores.shape, float("-inf"), dtype=scores.dtype, device=scores.device)
+            self.flat = _flat(self.masked)
         else:
-            self.states.advance(input_ids[:, -1].numpy(force=True))
-            self.masked.index_fill_(0, self.places, float("-inf"))
-        self.places = torch.from_numpy(self.states.allowed()).to(scores.device)
-        self.masked.scatter_(0, self.places, scores.flatten().index_select(0, self.places))
-        return self.masked.view_as(scores)
+            self.states.advance((input_ids if input_ids.is_cpu else input_ids.cpu()).numpy()[:, -1])
+        for places in self.written:
+            self.flat[places] = -np.inf
+        flat, children = _flat(scores), self.states.children()
+        self.written = [places for places, _ in children]
+        for places, unused in children:
+            index = torch.from_numpy(places).to(scores.device) if isinstance(flat, Tensor) else places
+            values = flat.take(index)
+            values[unused == 0] = -np.inf
+            self.flat[index] = values
+        return self.masked
+
+
+def _flat(scores: Tensor) -> Any:
+    """Returns a flat view: of numpy, which is faster than torch on so few values, if they are on the CPU."""
+    return scores.numpy().ravel() if scores.is_cpu else scores.flatten()
 
 
 def log_probabilities(
@@ -179,7 +198,7 @@ def log_probabilities(
     answers, (width, vocabulary) = completions.numpy(force=True), logits.shape[1:]
     states, parts = States(trie, excluded, width * vocabulary), list[Numbers]()
     for position, tokens in enumerate(answers.T):
-        parts.append(states.allowed() + position * vocabulary)
+        parts += [places[unused > 0] + position * vocabulary for places, unused in states.children()]
         states.advance(tokens)
     open_places = np.concatenate(parts)
     index = open_places // vocabulary  # faster in numpy than in torch
