@@ -41,9 +41,9 @@ def pytest_configure() -> None:
 
 
 def in_memory(room: int) -> Path | None:
-    """/dev/shm, if it has so many free bytes and programs may run there: on a disk, SQLite waits for every write."""
+    """/dev/shm, if it has so many free bytes and we may write and run there: on a disk, SQLite waits for each write."""
     shm = Path("/dev/shm")
-    facts = os.statvfs(shm) if shm.is_dir() else None
+    facts = os.statvfs(shm) if os.access(shm, os.W_OK | os.X_OK) else None
     has_room = facts and facts.f_bavail * facts.f_frsize >= room and not facts.f_flag & os.ST_NOEXEC
     return shm if has_room else None
 

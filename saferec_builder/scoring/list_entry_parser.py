@@ -108,7 +108,7 @@ def clean(text: str) -> str:
     """The text without markup, and without punctuation that joins a title to its neighbours."""
     text = text.replace(OPEN, "").replace(CLOSE, "").strip().strip("*|").strip()
     # a dot, comma or dash at the end belongs to the sentence; "..." and "!" may be in a title, and look-ups ignore them
-    return text.rstrip(" ,;:-–—").lstrip(" ,;:–—").strip()
+    return text.rstrip(" ,;:-–—").lstrip(" ,;:–—").removeprefix("- ").strip()
 
 
 def _span(text: str) -> str | None:

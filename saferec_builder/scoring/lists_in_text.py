@@ -254,14 +254,17 @@ def _numbered(lines: Sequence[str]) -> list[_Position]:
     # "300: a title" among titles without numbers does not count
     if len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers)):
         return positions
-    return bare if [position.number for position in bare] == [*range(1, len(bare) + 1)] else []
+    # "1 film I love is ..." is prose
+    return bare if len(bare) > 1 and [position.number for position in bare] == [*range(1, len(bare) + 1)] else []
 
 
 def _positions(lines: Sequence[str], pattern: re.Pattern[str]) -> list[_Position]:
     positions = []
     for n, line in enumerate(lines):
         if (marker := pattern.match(line)) and (number := next(filter(None, marker.groups()[1:]), None)):
-            positions.append(_Position(n, len(marker[1]), int(number), line[marker.end() :]))
+            # "**1. Title:** a reason": the closing asterisks are in the text
+            text = line[marker.end() :].replace("**", "", marker[0].count("**") % 2)
+            positions.append(_Position(n, len(marker[1]), int(number), text))
     return positions
 
 

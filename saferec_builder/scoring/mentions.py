@@ -56,10 +56,10 @@ _OFFERING_KEY = re.compile(
 _IS = rf"""[\"'”’*_»]*(?:\s\({YEAR}\))?[\"'”’*_»]*\s(?:is|was)\b[^,;:]*"""
 _NEXT = r"""[,;]\s+(?:(?:and|but|while)\s+)?["'“‘*_«]*"""
 _APART = re.compile(rf"{TITLE}{_IS}{_NEXT}[A-Z0-9][^,;:]*\s(?:is|was)\b|\b(?:is|was)\b[^,;:]*{_NEXT}{TITLE}{_IS}")
-# "Since you enjoyed a title, try ..."
+# "Since you enjoyed a title, try ..."; but "If you like horror: a title" recommends it
 _LIKED = re.compile(
     r"\b(?:since|because|as|if) you(?:['’]ve| have)?(?: also| really| already)? (?:liked?|loved?|enjoy(?:ed)?|saw|seen"
-    r"|watched|mentioned) (?:(?!\b(?:i|we|you|try|see|watch|check)\b)[^.!?,;])*$",
+    r"|watched|mentioned) (?:(?!\b(?:i|we|you|try|see|watch|check|then)\b|\s-\s)[^.!?,;:–—])*$",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")

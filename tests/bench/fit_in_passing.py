@@ -91,8 +91,8 @@ def ranked(met: Counter[str], less: int = 0) -> dict[str, str]:
     ranks = {word: str(sum(n >= least for least in OFTEN)) for word, n in rank.items()}
     ranks |= dict.fromkeys(_everyday() - given - set(ranks), "1")
     for word in _english():
-        if word not in given and not in_passing._is_ordinary(word, ranks):
-            ranks[word] = "1"
+        if word not in given | famous and not in_passing._is_ordinary(word, ranks.__contains__):
+            ranks[word] = "w"
     return ranks | {word: ranks.get(word, "0") + "f" for word in famous}
 
 

@@ -1,15 +1,15 @@
 """Names in passing ("Farid is driving"), which no word before them announces: a linear model of the words around them.
 
-Candidates are given names of the lists, capitalised words that are neither everyday words nor seen in talk about films,
-and full names of these. The words beside a candidate, their kinds, its case and how often it occurs in talk about films
-together predict whether it belongs to somebody in the writer's life. The weights are fitted
-(tests/bench/fit_in_passing.py); a score above 0 means yes.
+Candidates are given names of the lists, capitalised words that are neither everyday words nor seen in talk about films
+nor, at the start of a sentence, other English words, and full names of these. The words beside a candidate, their
+kinds, its case and how often it occurs in talk about films together predict whether it belongs to somebody in the
+writer's life. The weights are fitted (tests/bench/fit_in_passing.py); a score above 0 means yes.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import polars as pl
@@ -57,7 +57,7 @@ _BEFORE, _AFTER = (_Word(mark, mark, mark, 0, False, False, "") for mark in "^$"
 @cache
 def model() -> tuple[dict[str, float], dict[str, str]]:
     """(feature -> weight, word -> how often it occurs in talk about films: 0 to 4, with f if it is famous; an everyday
-    word has at least 1)."""
+    word has at least 1, another English word w: it is no name at the start of a sentence, but may be one elsewhere)."""
     weights, frequency = dict[str, float](), dict[str, str]()
     for line in Path(__file__).with_name("in_passing.txt").read_text(encoding="utf-8").splitlines():
         head, *words = line.split(" ")
@@ -109,7 +109,7 @@ def _may_be_name(word: str) -> bool:
     if word.isalpha() and word.islower():
         return word in _given_names()[1]
     words = [_word(part) for part in {word, *_PARTS.split(word)} if part]
-    return any(part.sort and not _is_new_common(part, model()[1]) for part in words)
+    return any(part.sort and not _is_new_common(part, model()[1], starts=False) for part in words)
 
 
 @cache
@@ -132,7 +132,7 @@ def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, li
             topics.append("about=year")
         inside = {i for n, m in runs for i in range(n, m + 1)}
         others = [word for i, word in enumerate(words) if i not in inside and _is_name_like(words, i)]
-        seen = sum(word.plain in met for word in others)
+        seen = sum(met.get(word.plain, "w") != "w" for word in others)
         topics += [f"names{min(4, len(runs))}", f"others{min(3, len(others))}", f"seen{min(3, seen)}"]
         quoted = [found.span() for found in _QUOTED.finditer(text)]
     for n, m in runs:
@@ -155,7 +155,7 @@ def _runs(text: str, words: list[_Word], starts: list[int], met: Mapping[str, st
             if m > n and not _is_name_like(words, n) and _is_common(words[n], met) and not _is_part(words[n]):
                 n += 1
         parts = [i for i in range(n, m + 1) if m - n < 4 and not _is_part(words[i])]
-        if parts and all(words[i].sort and not _is_new_common(words[i], met) for i in (parts[0], parts[-1])):
+        if parts and all(_may_end(words, i, met) for i in (parts[0], parts[-1])):
             yield n, m
         n = m + 1
 
@@ -177,20 +177,20 @@ def _is_part(word: _Word) -> bool:
     return word.capital and (len(word.plain) == 1 or word.plain in _INNER)
 
 
-def _is_new_common(word: _Word, met: Mapping[str, str]) -> bool:
-    return word.sort == "new" and _is_ordinary(word.plain, met)
+def _is_new_common(word: _Word, met: Mapping[str, str], *, starts: bool) -> bool:
+    return word.sort == "new" and _is_ordinary(word.plain, partial(_is_met, met, starts))
 
 
 def _is_common(word: _Word, met: Mapping[str, str]) -> bool:
-    return word.plain in names.doubtful() or _is_new_common(word, met) or not word.sort
+    return word.plain in names.doubtful() or _is_new_common(word, met, starts=True) or not word.sort
 
 
-def _is_ordinary(word: str, met: Mapping[str, str]) -> bool:
+def _is_ordinary(word: str, is_met: Callable[[str], bool]) -> bool:
     """Whether the word, or what it is formed from, is an everyday or famous one, or occurs in talk about films."""
-    if word in met:
+    if is_met(word):
         return True
     stems = [word[: -len(end)] for end in _ENDINGS if word.endswith(end)]
-    return any(stem in met or stem + "e" in met or (stem[-1:] == stem[-2:-1] and stem[:-1] in met) for stem in stems)
+    return any(is_met(stem) or is_met(stem + "e") or (stem[-1:] == stem[-2:-1] and is_met(stem[:-1])) for stem in stems)
 
 
 def _words(text: str) -> tuple[list[_Word], list[int]]:
@@ -272,7 +272,7 @@ def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: 
     kc, kb, ka, kx, ky, kz = (other.kind for other in others)
     if last.owned:
         x, kx = f"'s~{x}", f"'s~{kx}"
-    ranks = [frequency.get(name.plain, "0") for name in (word, last)]
+    ranks = [frequency.get(name.plain, "0").replace("w", "0") for name in (word, last)]
     case, sort, met = "C" if word.capital else "l", word.sort, f"met{ranks[0][0]}"
     features = [f"{case}{sort}", met, f"{case}{met}", f"{met}{sort}", "low" if no_capitals else "capitals"]
     features += [f"a={a}", f"x={x}", f"b={b}", f"y={y}", f"ab={b}~{a}", f"xy={x}~{y}"]
@@ -305,3 +305,13 @@ def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: 
     if _is_name_like(words, m + 2) or _is_name_like(words, m + 3):
         features.append(f"{case}capital~after")
     return features
+
+
+def _may_end(words: list[_Word], n: int, met: Mapping[str, str]) -> bool:
+    """Whether it may be the first or last word of a name."""
+    return bool(words[n].sort) and not _is_new_common(words[n], met, starts=not _is_name_like(words, n))
+
+
+def _is_met(met: Mapping[str, str], starts: bool, word: str) -> bool:
+    """Whether it is one of these; a word of rank w only where it starts a sentence."""
+    return word in met and (starts or met[word] != "w")

@@ -12,7 +12,7 @@ from tests.worlds.privacy_lines import EVERY, labelled, measured
 
 
 def test_of_lines_by_other_topics_most_names_are_found() -> None:
-    """Not fitted on these lines; the rules alone find 7 of 100. Measured: 75, and 75 of 82 findings are right."""
+    """Not fitted on these lines; the rules alone find 7 of 100. Measured: 80, and 81 of 85 findings are right."""
     marked, covered, findings, correct = measured(labelled(DATA / "names_in_passing_apart.txt"), privacy.find)
     assert marked["name"] == 100 and covered["name"] >= 72 and correct["name"] >= 0.88 * findings["name"]
 
@@ -31,6 +31,7 @@ def test_of_lines_by_other_topics_most_names_are_found() -> None:
         ("I will be driving, hope so", None),
         ("Heartburn kept me up. Stubble is driving me mad", None),  # plain words that begin a sentence
         ("Biscuit hates the rain. Barnacles told me to cancel", None),
+        ("Please tell Juniper I said hi", "Please tell [name] I said hi"),  # in a sentence they may be names
     ],
 )
 def test_what_stands_around_a_name_decides(text: str, clean: str | None) -> None:
