@@ -27,6 +27,7 @@ YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - 
 DASH = re.compile(r"\s+[-–—]\s+")
 _REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
 _BY = re.compile(r"(.+?)\s+(?:by|starring)\s+(?!The\b|My\b|Your\b)[A-Z]\S*\s+[A-Z]")  # a title by a person
+_LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
 _LEAD = re.compile(
     r"^(?:(?:try|watch|see|play|check out|consider|how about|what about|maybe|perhaps|also|and|or|then|next|finally"
     r"|(?:i|i'd|i would|we|you could|you might|you should)(?: also)? (?:recommend|suggest|try|watch|see|play))\s+)+",
@@ -120,8 +121,8 @@ def _span(text: str) -> str | None:
 
 
 def bare(text: str) -> str:
-    """The text without the verbs before a title."""
-    return _LEAD.sub("", clean(text))
+    """The text without a label or the verbs before a title."""
+    return _LEAD.sub("", _LABEL.sub("", clean(text)))
 
 
 def _cuts(text: str) -> Iterator[str]:
