@@ -121,7 +121,7 @@ LONGEST += ("training/evaluation/test_paper_metrics", "training/evaluation/test_
 # files that share what is made once per process: the real servers, the workspaces before each command, parsed code
 TOGETHER = {
     "code": ("tests/test_layering.py", "tests/test_layout.py", "tests/flows/test_security.py"),
-    "servers": ("tests/servers/",),
+    "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
     "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
 }
 

@@ -60,6 +60,11 @@ def test_what_a_certificate_allows():
     assert c.allowed(c.Audit(38, 100, (1,), holes=1), 1) == 2
 
 
+def test_everything_read_leaves_nothing_missed():
+    bound = c.bound(c.Audit(found=30, zone=50, outcomes=(1, *[0] * 49)))
+    assert (bound.share, bound.within, bound.more) == (0.0, True, 0)
+
+
 def test_where_all_was_handed_out_only_what_is_open_is_missed():
     """No zone, so no audit: it said "at most 100 %, read everything" of a trait although everything had been read."""
     bound = c.bound(c.Audit(found=57, zone=0, outcomes=()))
@@ -73,6 +78,15 @@ def test_where_all_was_handed_out_only_what_is_open_is_missed():
 def test_the_evidence_is_a_number_also_where_nothing_is_left_to_rule_out():
     bound = c.bound(c.Audit(found=30, zone=50, outcomes=(0,) * 50))
     assert json.loads(json.dumps(vars(bound), allow_nan=False))["log_e"] == c.MOST > log(1_000_000)
+
+
+@pytest.mark.parametrize("found", [200, 500, 1_000])
+def test_needed_is_what_it_takes(found):
+    start = c.Audit(found, 10_000, ())
+    more = c.needed(start)
+    assert c.bound(c.Audit(found, 10_000, (0,) * more)).within
+    one_less = c.bound(c.Audit(found, 10_000, (0,) * (more - 1)))
+    assert one_less.log_e < log(1 / c.DELTA)
 
 
 def test_the_review_guide_says_what_is_needed():
@@ -164,6 +178,22 @@ def test_too_little_data_refuses_and_says_how_much_is_missing():
         c.bound(c.Audit(1, 3, (0,) * 4))
 
 
+def test_unread_draws_count_as_missed():
+    clean = c.bound(c.Audit(400, 8_000, (0,) * 1_200))
+    waiting = c.bound(c.Audit(400, 8_000, (1,) * 60 + (0,) * 1_140))
+    assert clean.within
+    assert not waiting.within
+
+
+def test_what_was_handed_out_and_is_not_labelled_counts_as_missed():
+    clean = c.Audit(400, 8_000, (0,) * 1_200)
+    assert c.bound(clean).within
+    # 40 of 440 are open: at least 9 % are missed, whatever is audited
+    waiting = c.bound(c.Audit(400, 8_000, (0,) * 1_200, open=40))
+    assert waiting.share > 40 / 440
+    assert (waiting.more, waiting.open) == (None, 40)
+
+
 def test_holm_asks_more_of_many_claims_than_of_one():
     # three claims at 5 %: 1/60 first, then 1/40, then 1/20
     assert c.holm([log(61), log(41), log(21)]) == [True, True, True]
@@ -219,6 +249,17 @@ def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
     assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, which is more than a twentieth
 
 
+def test_false_shares_hold_where_the_truth_is_known():
+    """The bound is the best of all looks so far, so one look covers all; slightly over 5 % of the labels are wrong."""
+    rng, failures = np.random.default_rng(5), 0
+    truth = np.zeros(600, dtype=int)
+    truth[:32] = 1  # 32 / 600 = 5.3 %
+    for _ in range(100):
+        outcomes = tuple(rng.permutation(truth)[:150].tolist())
+        failures += c.most_wrong(600, outcomes) < 32 - sum(outcomes)
+    assert failures <= 10  # 5 % of 100 are 5; more than 10 come once in a hundred times
+
+
 def test_gold_units_bound_the_reviewers_errors():
     # exact one-sided Clopper-Pearson for 0 of 59 is 1 - 0.05^(1/59) = 4.95 %; reading every day costs something
     assert c.rate(0, 0) is None
@@ -236,6 +277,18 @@ def test_the_rate_is_where_the_ratio_reaches_its_bound(wrong, units, delta):
     rate = c.rate(wrong, units, delta)
     assert wrong / units < rate < 1
     assert mean / (rate**wrong * (1 - rate) ** (units - wrong)) == pytest.approx(1 / delta, rel=1e-6)
+
+
+@pytest.mark.parametrize("regime", worlds.REGIMES[:2], ids=lambda r: r.name)
+def test_certificates_hold_where_the_truth_is_known(regime):
+    # a valid method errs in at most 5 % of worlds; of 12 worlds x 3 traits = 36 looks, 7 or more errors have a
+    # chance of 0.2 % at 5 % (binomial tail)
+    wrong = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 7])
+        for prevalence in (0.02, 0.05, 0.12):
+            wrong += worlds.certify(worlds.draw(rng, regime, prevalence, 4_000), rng).wrong
+    assert wrong <= 6
 
 
 @pytest.mark.slow
@@ -270,6 +323,13 @@ def excluded(zone, found, n, x, positives):
         return False
     log_likelihood = c._likelihood(zone, n, x, np.array([positives]))[0]
     return c._marginal(found, zone, n, x) - log_likelihood >= log(1 / c.DELTA)
+
+
+def test_the_plan_reads_by_score_only_where_scores_tell_something():
+    steep = [0.3] * 100 + [0.0002] * 9_900
+    flat = [0.0001] * 10_000
+    assert 80 <= c.plan(400, steep) <= 150
+    assert c.plan(400, flat) == 0
 
 
 @pytest.mark.parametrize("found", [0, 150, 400])

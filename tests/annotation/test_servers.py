@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from annotation import servers
-from annotation.page.tasks import Given
+from annotation.page.tasks import Given, Tasks
 from annotation.review_state import gather
 from annotation.tools.task_conversion import READ, Response
 from annotation.tools.tasks_and_answers import Pulled, shown
@@ -22,13 +22,18 @@ def reasons(ws: store.Workspace, task: dict[str, Any], hours: int) -> list[str]:
     return [drop[3] for drop in pulled.drops]
 
 
-def test_an_answer_that_is_edited_after_its_text_was_left_is_dropped_with_the_reason(ws) -> None:
-    """Regression: it counted as an answer that was stored already."""
+def left_text(ws: store.Workspace) -> tuple[Tasks, dict[str, Any], dict[str, Any]]:
+    """The page, ann's task of c2 that she has answered, and her task of its next text."""
     page = review_page.tasks(ws, "ann", "bo")
     former = review_page.named(review_page.shown(page, "ann"), "c2")
     page.answer("ann", Given.model_validate(review_page.given(former)))
     review_world.grow(ws, "c2", "No snakes, they scare me.")
-    task = next(t for t in review_page.shown(page, "ann") if "snakes" in t["turns"][0]["text"])
+    return page, former, next(t for t in review_page.shown(page, "ann") if "snakes" in t["turns"][0]["text"])
+
+
+def test_an_answer_that_is_edited_after_its_text_was_left_is_dropped_with_the_reason(ws) -> None:
+    """Regression: it counted as an answer that was stored already."""
+    page, former, task = left_text(ws)
     page.answer("ann", Given.model_validate(review_page.given(task)))
     assert reasons(ws, former, hours=-1) == []  # as pulled before
     assert reasons(ws, former, hours=1) == ["not the last text"]  # edited since
@@ -36,11 +41,7 @@ def test_an_answer_that_is_edited_after_its_text_was_left_is_dropped_with_the_re
 
 def test_an_answer_that_is_edited_after_its_next_text_was_handed_back_is_dropped_with_the_reason(ws) -> None:
     """Regression: it was neither stored nor dropped, and the page refused the same edit."""
-    page = review_page.tasks(ws, "ann", "bo")
-    former = review_page.named(review_page.shown(page, "ann"), "c2")
-    page.answer("ann", Given.model_validate(review_page.given(former)))
-    review_world.grow(ws, "c2", "No snakes, they scare me.")
-    task = next(t for t in review_page.shown(page, "ann") if "snakes" in t["turns"][0]["text"])
+    page, former, task = left_text(ws)
     page.answer("ann", Given(task=task["key"], outcome="rather_not"))
     assert reasons(ws, former, hours=1) == ["not the last text"]
 

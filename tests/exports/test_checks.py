@@ -156,6 +156,12 @@ def test_a_label_without_people_needs_a_certificate_that_holds():
         checks.check_certificates(labels, ["needles"])
 
 
+def test_explain_names_every_check(cli):
+    run = cli("release", "--explain", "--json")
+    names = [check["name"] for check in run.json["checks"]]
+    assert run.code == 0 and {"leaks", "personal data", "licence", "small groups"} <= set(names)
+
+
 def test_a_leak_stops_and_names_who():
     rows = pl.DataFrame({"conversation": ["a", "b"], "seeker": ["ann", "ann"], "split": ["train", "test"]})
     with pytest.raises(ReleaseError, match="ann in test and train"):

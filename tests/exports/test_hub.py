@@ -298,3 +298,12 @@ def test_the_token_is_blotted_out_of_a_fault(monkeypatch):
     assert WRITER not in stage._first_line(ValueError(f"bad header {WRITER}"))
     assert "meanwhile" in stage._refusal(REPO, 412)
     assert "agree to its terms" in stage._refusal(REPO, 403)  # of a gated release, which readers may not write to
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/repos/create"), ("GET", "/refs"), ("POST", "/preupload/")])
+def test_a_fault_before_the_commit_changes_nothing(hub, released, publish, method, path):
+    hub.faults.append(Fault(method, path, 403))
+    assert publish().code == 1
+    assert not hub.repos or (len(hub.repos[REPO].commits) == 1 and not hub.repos[REPO].tags)
+    assert publish().code == 0 and holds(hub, released, "1.0.0")

@@ -106,3 +106,15 @@ def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace: store.W
     texts, _ = view.arranged(workspace, latest)
     expected = [["text 0"], ["text 2"], ["text 3"], ["text 4"], ["text 1"]]  # in the order of the last rows
     assert [[turn["text"] for turn in turns] for turns in texts.turns(latest["place"])] == expected
+
+
+def test_only_the_revision_that_counts_is_released(workspace: store.Workspace) -> None:
+    old = world.conversations(world.conversation("c1", "old words"))
+    turns = world.conversations(world.conversation("c1", "new words"))["turns"]
+    store.append(workspace, tables.CONVERSATIONS, old)
+    store.append(workspace, tables.CONVERSATIONS, old.with_columns(turns, digest=pl.lit("d2")))
+    view = snapshot.take(workspace)
+    latest = tables.last(view.conversations, "conversation").with_row_index("place")
+    texts, _ = view.arranged(workspace, latest)
+    assert [turn["text"] for turn in texts.turns(latest["place"])[0]] == ["new words"]
+    assert view.turns(view.conversations)["digest"].to_list() == [*old["digest"], "d2"]
