@@ -106,9 +106,10 @@ class Wrong(_Strict):
 
 
 class OnGold(_Strict):
-    """How often labels miss or invent what gold holds."""
+    """How often labels miss or invent what gold holds. Releases before this field count conversation and trait as a
+    unit: their bounds are too low where errors cluster in one conversation."""
 
-    unit: Literal["conversation"] = "conversation"
+    unit: Literal["conversation", "conversation and trait"] = "conversation and trait"
     units_present: int  # conversations with a labelled trait that is in their gold
     missed: int  # those of them whose labels miss a trait of their gold
     missed_at_most: float | None
