@@ -116,15 +116,17 @@ def of_files(state: ReviewState, paths: list[Path], named: Collection[Path] = ()
     rows = workspace.read(state.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     # keys of files only: on a server everybody sees the keys of all tasks
     keyed = {task: (traits, guide, digest) for task, traits, guide, digest in rows if task.endswith(SHEET)}
-    pulled = file_answers.pull(
-        *(paths, state.assignments, state.texts, state.taxonomy),
+    records = file_answers.Records(
+        tasks=shown(state.assignments, state.texts),
+        texts=state.texts,
+        taxonomy=state.taxonomy,
         before=answered,
         keyed=keyed,
         old=unkeyed(state),
-        named=named,
         marked=_marked_spans(state),
-        listed=_former_traits(state),
+        former=_former_traits(state),
     )
+    pulled = file_answers.pull(paths, records, named)
     _guard_unkeyed(state, pulled)
     return pulled
 
@@ -137,7 +139,7 @@ def _former_traits(state: ReviewState) -> dict[str, list[str]]:
     return dict(left.group_by("taxonomy").agg("trait").iter_rows())
 
 
-def _marked_spans(state: ReviewState) -> file_answers.Marked:
+def _marked_spans(state: ReviewState) -> dict[tuple[str, str, str, str], list[list[Span]]]:
     """Kind, subject, trait, reviewer ('' for proposals) -> the spans proposed or marked, the last first."""
     claims = state.ever.sort(pl.col("verdict") == "present", maintain_order=True).with_columns(reviewer=pl.lit(""))
     marked: dict[tuple[str, str, str, str], list[list[Span]]] = {}

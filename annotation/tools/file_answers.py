@@ -4,9 +4,9 @@ pull   rows (files.lines) -> answers; a row that cannot be read is a drop that n
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -25,89 +25,89 @@ from annotation.tools.tasks_and_answers import (
     Task,
     Turns,
     base_id,
-    shown,
     unit_id,
 )
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
 
-Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> traits asked, guideline, taxonomy
-Marked = Mapping[tuple[str, str, str, str], list[list[Span]]]
-Listed = Mapping[str, Collection[str]]  # digest of a taxonomy -> its traits
-Context = tuple[Taxonomy, Collection[str]]  # the current one, and the traits of this one and of the row's
-Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
-
 _SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # old files lack the last part
 
 
-def pull(
-    paths: Sequence[Path],
-    assignments: pl.DataFrame,
-    texts: pl.DataFrame,
-    taxonomy: Taxonomy,
-    *,
-    before: Answered,
-    keyed: Keyed,
-    old: Collection[str],
-    named: Collection[Path],
-    marked: Marked,
-    listed: Listed,
-) -> Pulled:
+@dataclass(frozen=True)
+class Records:
+    """What the workspace knows of its sheets, whatever a file says."""
+
+    tasks: Mapping[str, Task]  # by id: all that may have been handed out (tasks_and_answers.shown)
+    texts: pl.DataFrame  # routing.TEXTS
+    taxonomy: Taxonomy
+    before: Answered  # the answers so far; `pull` adds those that it reads
+    keyed: Mapping[str, tuple[list[str], str, str]]  # key of a sheet -> the traits it asked, guideline, taxonomy
+    old: Collection[str]  # ids of tasks whose sheets were handed out without a key
+    # kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest first: a
+    # row with exactly their words and turns means these spans, even if the same words stand elsewhere
+    marked: Mapping[tuple[str, str, str, str], list[list[Span]]]
+    # digest of a taxonomy -> traits that have left it since: an answer about one is kept, though it does not count now
+    former: Mapping[str, Collection[str]]
+
+    @cached_property
+    def _row_of_text(self) -> dict[tuple[str, ...], int]:
+        return {text: row for row, text in enumerate(self.texts.select("kind", "subject", "digest").iter_rows())}
+
+    def task_of(self, line: Line) -> Task | None:
+        """The task of a row; None if its key is not one that we made."""
+        cell, base = line.cell("task"), base_id(line.cell("task"))
+        return self.tasks.get(base) if cell in (self.old if cell == base else self.keyed) else None
+
+    def traits_of(self, line: Line) -> list[str]:
+        """The traits that a row may name: those of the taxonomy now, and when its file was written."""
+        return [*self.taxonomy.slugs, *self.former.get(_versions(line).get("taxonomy", ""), ())]
+
+    def past_answers(self, task: Task) -> dict[str, set[str]]:
+        return self.before.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
+
+    def spans(self, task: Task, trait: str, quote: str, turn: str) -> list[Span]:
+        """The spans that a row's cells `quote` and `turn` mean."""
+        turns = self.texts["turns"][self._row_of_text[task.kind, task.subject, task.digest]].to_list()
+        keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
+        return _spans(quote, turn, turns, task.kind, [spans for key in keys for spans in self.marked.get(key, [])])
+
+
+def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) -> Pulled:
     """Returns every answer in the files, with quotes as spans of the text that was shown; the last row on a unit
     counts, and files of an earlier taxonomy come first, whatever their names.
 
-    `keyed` holds what each of our keys asked, whatever the file says beside it; `old` are tasks whose sheets were
-    handed out without a key. `named` files must be task sheets, others may be skipped.
-    marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
-    first: a row with exactly their words and turns means these spans, even if the same words stand elsewhere.
-    listed: the traits of former taxonomies: an answer to a sheet of theirs is kept, though it does not count now.
-    A `*` waits until every other row of its task in the file is answered and accepted: a row that somebody left empty,
-    deleted, or wrote in an unreadable way must not turn into `absent`. A trait that a person named in an earlier `*`
-    (`before`) and leaves out of this one becomes absent, since a `*` does not fill in traits that have an answer.
+    A file that is no task sheet is skipped, or refused if it is in `named`. A `*` waits until every other row of its
+    task in the file is answered and accepted: a row that somebody left empty, deleted, or wrote in an unreadable way
+    must not turn into `absent`. A trait that a person named in an earlier `*` and leaves out of this one becomes
+    absent, since a `*` does not fill in traits that have an answer.
     """
-    task_of, spans_of = _task_finder(shown(assignments, texts), keyed, old), _span_reader(texts, marked)
-    stamp = {"tool": "files", "guideline": guideline(), "taxonomy": taxonomy.digest, "simulated": False, "time": None}
+    stamp = {"tool": "files", "guideline": guideline(), "taxonomy": records.taxonomy.digest}
+    stamp |= {"simulated": False, "time": None}
     pulled = Pulled()
-    sheets = [_sheet_rows(path, keyed, named, pulled.no_sheets) for path in paths]
+    sheets = [_sheet_rows(path, records, named, pulled.no_sheets) for path in paths]
 
-    for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, taxonomy) for line in rows)):
+    for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, records.taxonomy) for line in rows)):
         unfinished, traits = set[str](), _traits_by_task(rows)
         for line in rows:
-            former = listed.get(_versions(line).get("taxonomy", ""), ())
-            context = (taxonomy, [*taxonomy.slugs, *former])
+            task = records.task_of(line)
             try:
-                task = _task(line, task_of, context[1], unfinished)
-                answers = (
-                    _row_answers(line, task, partial(spans_of, task, line.trait), traits, before, context)
-                    if task
-                    else []
-                )
+                answers = _row_answers(line, task, records, traits, unfinished)
             except Refused as fault:
-                pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
+                pulled.drop(line.place, fault.reason, fault.detail, task)
                 answers = []
             else:
-                pulled.empty += [task_of(line)] * (not answers)
+                pulled.empty += [task] * (not answers)
             for answer in answers:
                 row: dict[str, Any] = stamp | _versions(line) | answer
                 pulled.add(line.place, row)
-                if line.cell("task") in old:
+                if line.cell("task") in records.old:
                     pulled.once.add(tuple(row[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
                 if task and row["trait"] != "*":
-                    _past_answers(before, task).setdefault(row["trait"], set()).add(row["taxonomy"])
+                    records.past_answers(task).setdefault(row["trait"], set()).add(row["taxonomy"])
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
-
-
-def _task_finder(tasks: Mapping[str, Task], keyed: Keyed, old: Collection[str]) -> Callable[[Line], Task | None]:
-    """Returns a function that gives the task of a row, or None if its key is not one that we made."""
-
-    def task_of(line: Line) -> Task | None:
-        cell, base = line.cell("task"), base_id(line.cell("task"))
-        return tasks.get(base) if cell in (old if cell == base else keyed) else None
-
-    return task_of
 
 
 def _traits_by_task(rows: Sequence[Line]) -> dict[str, set[str]]:
@@ -118,23 +118,10 @@ def _traits_by_task(rows: Sequence[Line]) -> dict[str, set[str]]:
     return traits
 
 
-def _span_reader(texts: pl.DataFrame, marked: Marked) -> Callable[[Task, str, str, str], list[Span]]:
-    """Returns a function (task, trait, quote cell, turn cell) -> the spans of the quotes."""
-    row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
-
-    def spans_of(task: Task, trait: str, cell: str, turn: str) -> list[Span]:
-        turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
-        keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
-        candidates = [spans for key in keys for spans in marked.get(key, [])]
-        return _spans(cell, turn, turns, task.kind, candidates)
-
-    return spans_of
-
-
-def _sheet_rows(path: Path, keyed: Keyed, named: Collection[Path], skipped: list[str]) -> list[Line]:
+def _sheet_rows(path: Path, records: Records, named: Collection[Path], skipped: list[str]) -> list[Line]:
     """The file's rows, each `*` after all others; a file that is no sheet and not in `named` is added to `skipped`."""
     try:
-        return sorted((_with_record(line, keyed) for line in lines(path)), key=lambda line: line.is_rest)
+        return sorted((_with_record(line, records) for line in lines(path)), key=lambda line: line.is_rest)
     except NoSheet:
         if path in named:
             raise
@@ -142,14 +129,13 @@ def _sheet_rows(path: Path, keyed: Keyed, named: Collection[Path], skipped: list
         return []
 
 
-def _with_record(line: Line, keyed: Keyed) -> Line:
+def _with_record(line: Line, records: Records) -> Line:
     """The row with its cell `shown` replaced by our own record of what was asked."""
-    if line.cell("task") not in keyed:
+    if line.cell("task") not in records.keyed:
         return line
-    traits, guideline, taxonomy = keyed[line.cell("task")]
-    return replace(
-        line, cells={**line.cells, "shown": f"guideline {guideline}, taxonomy {taxonomy}, asked {' '.join(traits)}"}
-    )
+    traits, guideline, taxonomy = records.keyed[line.cell("task")]
+    shown = f"guideline {guideline}, taxonomy {taxonomy}, asked {' '.join(traits)}"
+    return replace(line, cells={**line.cells, "shown": shown})
 
 
 def _versions(line: Line) -> dict[str, str]:
@@ -162,19 +148,30 @@ def _is_outdated(line: Line, taxonomy: Taxonomy) -> bool:
     return _versions(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
 
 
-def _task(
-    line: Line, task_of: Callable[[Line], Task | None], slugs: Collection[str], unfinished: set[str]
-) -> Task | None:
-    """The task of an answered row; None if the row is still empty. Raises Refused if it cannot be accepted."""
+def _row_answers(
+    line: Line,
+    task: Task | None,
+    records: Records,
+    traits_by_task: Mapping[str, Collection[str]],
+    unfinished: Collection[str],
+) -> list[dict[str, Any]]:
+    """The answers of a row, none if it is still empty; raises Refused if it cannot be accepted. `unfinished`: the task
+    cells with a row that gave none."""
     if line.fault:
         raise Refused(line.fault[0], f"{line.fault[1]}: put the columns back, or move the file away and push again")
     if not line.cell("verdict"):
-        if not (line.cell("note") or line.cell("form") or line.cell("quote")):
-            return None
-        raise Refused("no verdict", "the row says something, but its verdict is empty")
-    task, trait = task_of(line), line.trait
+        if line.cell("note") or line.cell("form") or line.cell("quote"):
+            raise Refused("no verdict", "the row says something, but its verdict is empty")
+        return []
     if task is None:
         raise Refused("not pushed", f"task {line.cell('task')!r} was never pushed from this workspace")
+    _check_row(line, task, records, unfinished)
+    return _rest(line, task, records, traits_by_task) if line.is_rest else [_answer(line, task, records)]
+
+
+def _check_row(line: Line, task: Task, records: Records, unfinished: Collection[str]) -> None:
+    """Raises Refused if the row does not belong to this task, or if it is a `*` that comes too early."""
+    trait, slugs = line.trait, records.traits_of(line)
     if line.cell("unit") not in ("", unit_id(line.cell("task"), trait)):
         raise Refused("row mixed up", f"trait {trait!r} is not the one of this row: were columns sorted apart?")
     if trait not in (*slugs, "*"):
@@ -186,46 +183,55 @@ def _task(
         raise Refused("not asked", "an adjudicator rules on the disputed traits only")
     if line.is_rest and line.cell("task") in unfinished:
         raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
-    return task
 
 
-def _row_answers(
-    line: Line,
-    task: Task,
-    spans: Spans,
-    traits_by_task: Mapping[str, Collection[str]],
-    past: Answered,
-    context: Context,
+def _facts(line: Line, task: Task) -> dict[str, Any]:
+    """The columns that all answers of a row share."""
+    return vars(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
+
+
+def _answer(line: Line, task: Task, records: Records) -> dict[str, Any]:
+    """The answer of a row about one trait."""
+    verdict, quote, turn = line.cell("verdict").lower(), line.cell("quote"), line.cell("turn")
+    answer = _facts(line, task) | {"seconds": _seconds(line), "trait": line.trait, "verdict": verdict}
+    if verdict not in VERDICTS:
+        raise Refused("unknown verdict", f"{verdict!r}: expected present, absent or unsure")
+    if verdict == "absent":
+        return answer
+    if verdict == "present":
+        if not quote:
+            quote, turn = line.cell("proposed_quote"), line.cell("proposed_turn")
+        if not quote and task.kind == "sensitivity":
+            raise Refused("no quote", "`present` needs the words that show it, copied from the text")
+        answer["form"] = _form(line.cell("form") or line.cell("proposed_form"))
+    return answer | {"spans": records.spans(task, line.trait, quote, turn) if quote else []}
+
+
+def _rest(
+    line: Line, task: Task, records: Records, traits_by_task: Mapping[str, Collection[str]]
 ) -> list[dict[str, Any]]:
-    """`_answers`; for a `*` also `absent` for traits of an earlier `*` that this one does not name and that have no
-    row. Raises Refused if a row is missing: one that was deleted or filtered away is not `absent`."""
-    answers, (taxonomy, slugs) = _answers(line, task, spans, context[1]), context
-    if not line.is_rest:
-        return answers
+    """The answers of a `*`: one per trait that it names, `absent` for those of an earlier `*` that this one does not
+    name and that have no row, and the `*` itself. Raises Refused if a row is missing: one that was deleted or filtered
+    away is not `absent`."""
+    seconds, answers, slugs = _seconds(line), _named(line, task, records), records.traits_of(line)
     with_row = traits_by_task[line.cell("task")]
-    earlier = {t: seen for t, seen in _past_answers(past, task).items() if t in slugs and t not in with_row}
+    earlier = {t: seen for t, seen in records.past_answers(task).items() if t in slugs and t not in with_row}
     match = _SHOWN.fullmatch(line.cell("shown"))
     asked = (match[3] or "").split() if match else []
-    if missing := [t for t in asked if t in taxonomy.slugs and t not in with_row and t not in earlier]:
+    if missing := [t for t in asked if t in records.taxonomy.slugs and t not in with_row and t not in earlier]:
         raise Refused("`*` before the rest", f"the row of this task about {missing[0]} is not in the file: put it back")
-    if task.kind != "sensitivity":
-        return answers
-    shown_digest = match[2] if match else taxonomy.digest
-    named = {answer["trait"] for answer in answers}
-    absent = [t for t, seen in earlier.items() if t not in named and shown_digest in (*seen, taxonomy.digest)]
-    return [*(answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(absent)), *answers]
+    rest = _facts(line, task) | {"trait": "*", "verdict": "absent"}
+    if task.kind == "sensitivity":
+        digest = match[2] if match else records.taxonomy.digest
+        unnamed = earlier.keys() - {answer["trait"] for answer in answers}
+        absent = [t for t in unnamed if digest in (*earlier[t], records.taxonomy.digest)]
+        answers = [*(rest | {"trait": trait} for trait in sorted(absent)), *answers]
+    return [*answers, rest | {"seconds": seconds}]
 
 
-def _past_answers(past: Answered, task: Task) -> dict[str, set[str]]:
-    return past.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
-
-
-def _answers(line: Line, task: Task, spans: Spans, valid: Collection[str]) -> list[dict[str, Any]]:
-    """The answers of a row: one, or for a `*` one per slug and the `*` itself."""
-    fixed = vars(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
-    seconds = {"seconds": _seconds(line)}
-    if not line.is_rest:
-        return [fixed | seconds | {"trait": line.trait} | _verdict(line, task, spans)]
+def _named(line: Line, task: Task, records: Records) -> list[dict[str, Any]]:
+    """`present` for each trait that the verdict of a `*` names."""
+    valid = records.traits_of(line)
     slugs = [word.lower() for word in re.split(r"[\s,;|]+", line.cell("verdict")) if word]
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
     if unknown := [s for s in slugs if s not in valid]:
@@ -233,29 +239,13 @@ def _answers(line: Line, task: Task, spans: Spans, valid: Collection[str]) -> li
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
         raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: expected one each")
-    answers = [
-        fixed
-        | {"trait": slug, "verdict": "present", "form": _form(line.cell("form"))}
-        | {"spans": spans(quote, line.cell("turn")) if quote else []}
+    present = _facts(line, task) | {"verdict": "present"}
+    return [
+        present
+        | {"trait": slug, "form": _form(line.cell("form"))}
+        | {"spans": records.spans(task, line.trait, quote, line.cell("turn")) if quote else []}
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
     ]
-    return [*answers, fixed | seconds | {"trait": "*", "verdict": "absent"}]
-
-
-def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:
-    verdict, quote, turn = line.cell("verdict").lower(), line.cell("quote"), line.cell("turn")
-    if verdict not in VERDICTS:
-        raise Refused("unknown verdict", f"{verdict!r}: expected present, absent or unsure")
-    if verdict == "absent":
-        return {"verdict": verdict}
-    if verdict == "unsure":
-        return {"verdict": verdict, "spans": spans(quote, turn) if quote else []}
-    if not quote:
-        quote, turn = line.cell("proposed_quote"), line.cell("proposed_turn")
-    if not quote and task.kind == "sensitivity":
-        raise Refused("no quote", "`present` needs the words that show it, copied from the text")
-    form = _form(line.cell("form") or line.cell("proposed_form"))
-    return {"verdict": verdict, "form": form, "spans": spans(quote, turn) if quote else []}
 
 
 def _form(cell: str) -> str | None:

@@ -46,10 +46,14 @@ def write(path: Path, *units: dict, text: pl.DataFrame | None = None, shown: str
     return path
 
 
-def pull(paths: list[Path], assigned: pl.DataFrame, text: pl.DataFrame, **more) -> Pulled:
-    """The answers in these files, of any task that is assigned."""
-    fixed = {"before": {}, "keyed": {}, "old": tasks_of(assigned, text), "named": paths, "marked": {}, "listed": {}}
-    return file_answers.pull(paths, assigned, text, TAXONOMY, **fixed | more)
+def pull(
+    paths: list[Path], assigned: pl.DataFrame, text: pl.DataFrame, named: list[Path] | None = None, **more
+) -> Pulled:
+    """The answers in these files, of any task that is assigned; all are `named` unless said otherwise."""
+    tasks = tasks_of(assigned, text)
+    fixed = {"tasks": tasks, "texts": text, "taxonomy": TAXONOMY, "old": tasks}
+    records = file_answers.Records(**fixed | {"before": {}, "keyed": {}, "marked": {}, "former": {}} | more)
+    return file_answers.pull(paths, records, paths if named is None else named)
 
 
 def back(*paths: Path):
