@@ -1,52 +1,18 @@
-"""Connects a workspace to its review server, finds its reviewers' accounts, and starts a Label Studio of its own.
+"""Connects a workspace to its review server, finds its reviewers' accounts, and starts a Label Studio of its own."""
 
-connect        a client of the server where people review
-account_names  reviewer -> account, as far as saferec.toml or the workspace's own server has one
-accounts_of    reviewer -> account there; creates accounts on the workspace's own server
-start, stop    the workspace's own Label Studio
-"""
-
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from annotation.review_destinations import Argilla, LabelStudio
 from annotation.review_state import ReviewState
-from annotation.tools import (
-    argilla_client as argilla_server,
-    label_studio_client as label_studio_server,
-    local_label_studio as managed,
-    sync,
-)
-from annotation.tools.task_conversion import Ours, Response, Sheet
+from annotation.tools import argilla_client, label_studio_client, local_label_studio
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.workspace import Workspace
 
-
-class Client(sync.Remote, Protocol):
-    """A client of a review tool's server: tools/label_studio_client.py and tools/argilla_client.py."""
-
-    tool: str
-    url: str
-
-    def place(self, mark: str, role: str, cards: int) -> str: ...
-    def projects(self, mark: str) -> list[sync.Project]: ...
-    def project(
-        self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
-    ) -> sync.Project: ...
-    def project_page(self, mark: str, taxonomy: Taxonomy) -> str: ...
-    def project_page_there(self, project: sync.Project) -> str: ...
-    def task_of(self, sheet: Sheet, taxonomy: Taxonomy) -> sync.Payload: ...
-    def page_of(self, task: sync.Payload) -> str: ...
-    def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
-    def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched: ...
-    def responses(
-        self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]
-    ) -> Iterator[Response]: ...
+Client = label_studio_client.Server | argilla_client.Server
 
 
 def server_folder(ws: Workspace) -> Path:
@@ -71,26 +37,28 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
     if isinstance(place, Argilla):
         if not url or not token:
             raise UsageError("--tool argilla: give --url, and --token (or SAFEREC_REVIEW_TOKEN) of an owner there")
-        return argilla_server.Server(url, token, accounts=ws.root / "argilla-accounts.json")
+        return argilla_client.Server(url, token, accounts=ws.root / "argilla-accounts.json")
     if url:
         if not token:
             raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
-        return label_studio_server.Server(url, token)
-    facts = managed.state(server_folder(ws))
+        return label_studio_client.Server(url, token)
+    facts = local_label_studio.state(server_folder(ws))
     if facts is None:
         raise UsageError(
             "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool page"
             " (`review serve`) or --tool files"
         )
-    return label_studio_server.Server(facts["url"], facts["token"])
+    return label_studio_client.Server(facts["url"], facts["token"])
 
 
 def accounts_of(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: created on the workspace's own, looked up in saferec.toml for a team's."""
-    account_of, facts = account_names(state, server, names), managed.state(server_folder(state.ws))
-    if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
+    account_of, facts = account_names(state, server, names), local_label_studio.state(server_folder(state.ws))
+    if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_client.Server):
         return {name: account_of.get(name, name) for name in names}
-    emails = {name: managed.account(server_folder(state.ws), facts, server.invite, name)["email"] for name in names}
+    emails = {
+        name: local_label_studio.account(server_folder(state.ws), facts, server.invite, name)["email"] for name in names
+    }
     server.invite()  # ends the invitation link that a killed push left open
     return emails
 
@@ -98,7 +66,7 @@ def accounts_of(state: ReviewState, server: Client, names: list[str]) -> dict[st
 def account_names(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account, by saferec.toml or the workspace's own server. Raises UsageError if two names share one
     account: that person would count as two readers who agree."""
-    facts = managed.state(server_folder(state.ws))
+    facts = local_label_studio.state(server_folder(state.ws))
     accounts = facts["accounts"] if facts and facts["url"] == server.url else {}
     account_of = dict(state.ws.config.review.accounts) | {name: account["email"] for name, account in accounts.items()}
     owner: dict[str, str] = {}
@@ -119,7 +87,7 @@ def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Coun
     Calls `say` with a line for each long step. The figures are its address, the owner's login, the e-mail of each
     reviewer, and the file that holds their passwords.
     """
-    facts, new = managed.up(server_folder(ws), say)
+    facts, new = local_label_studio.up(server_folder(ws), say)
     passwords = str(server_folder(ws) / "server.json")
     figures: dict[str, JsonValue] = {"url": facts["url"], "login": facts["email"], "passwords": passwords}
     figures["reviewers"] = {name: account["email"] for name, account in facts["accounts"].items()}
@@ -128,5 +96,5 @@ def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Coun
 
 def stop(ws: Workspace) -> Counts:
     """Stops the workspace's own Label Studio and keeps its data; `added` is 0 if it was not running."""
-    stopped = managed.down(server_folder(ws))
+    stopped = local_label_studio.down(server_folder(ws))
     return Counts("review down", int(stopped), figures={"stopped": stopped})

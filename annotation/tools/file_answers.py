@@ -82,8 +82,8 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
     must not turn into `absent`. A trait that a person named in an earlier `*` and leaves out of this one becomes
     absent, since a `*` does not fill in traits that have an answer.
     """
-    stamp = {"tool": "files", "guideline": guideline(), "taxonomy": records.taxonomy.digest}
-    stamp |= {"simulated": False, "time": None}
+    stamp: dict[str, Any] = {"tool": "files", "simulated": False, "time": None}
+    stamp |= {"guideline": guideline(), "taxonomy": records.taxonomy.digest}
     pulled = Pulled()
     sheets = [_sheet_rows(path, records, named, pulled.no_sheets) for path in paths]
 
@@ -99,7 +99,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
             else:
                 pulled.empty += [task] * (not answers)
             for answer in answers:
-                row: dict[str, Any] = stamp | _versions(line) | answer
+                row = stamp | _versions(line) | answer
                 pulled.add(line.place, row)
                 if line.cell("task") in records.old:
                     pulled.once.add(tuple(row[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
