@@ -1,12 +1,8 @@
 """Records what a push is about to send: tasks become assigned once they have arrived, even if the push is killed.
 
-note    before anything is sent: records the new tasks, and the decoys planted in tasks
-sent    sends, and adopts
-adopt   turns what has arrived into assignments and decoys: at the end of a push; after a push that was killed or lost
-        the server's answer, before the next push or pull reads the workspace
-close   after a successful push: drops all notes but those of requests without an answer
-
-The notes lie in a file that only its owner can read; it is deleted with the last note.
+A push notes what it is about to send (`note`), sends it (`sent`), assigns what has arrived (`adopt`) and drops its
+notes (`close`). After a push that was killed or lost the server's answer, the next push or pull adopts, before it reads
+the workspace. The notes lie in a file that only its owner can read; it is deleted with the last note.
 """
 
 import json

@@ -1,17 +1,8 @@
 """Records what review servers were sent: each task's questions, and each project's page (interface, guidelines).
 
-keep      records tasks before they are sent
-renewed   open tasks, with new keys where an answer to the former one was refused
-answered  tasks that need not be sent, since an answer on the server covers them
-refuse    after a pull: records tasks with an answer that was rejected or is not their reader's
-outdated  tasks on the server that are not asked any more
-note      records a project's page before the project is created or changed
-edited    projects that show a page that was not sent: whoever logs in to an open Label Studio may change it, and
-          thereby what an answer means
-as_asked  responses, each with the questions on record; an answer given on another page is marked
-
-A project that was edited once stays `edited`, even if its page is restored, since nobody knows which answers were given
-on which page: no more answers are taken from it. The next push creates another project in its place.
+Whoever logs in to an open Label Studio may change a page, and thereby what an answer means. A project that was edited
+once stays `edited`, even if its page is restored, since nobody knows which answers were given on which page: no more
+answers are taken from it. The next push creates another project in its place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -34,7 +25,7 @@ OTHER_PAGE = "somebody edited the interface or the guidelines of its project"
 
 
 def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Taxonomy) -> None:
-    """Records what these tasks ask and show; `pages`: key of a task -> digest of its page."""
+    """Records what these tasks ask and show, before they are sent; `pages`: key of a task -> digest of its page."""
     _write(ws, [*pages.items()])
     rows = tables.KEYED.frame(sheets.record(sheet, guideline(), taxonomy) for sheet in new)
     workspace.append(ws, tables.KEYED, rows)
@@ -122,7 +113,7 @@ def as_asked(
     ws: Workspace, tool: str, responses: Iterable[Response], pulled: Pulled, closed: Collection[str]
 ) -> Iterator[Response]:
     """The responses to this workspace's tasks, each with the questions on record, even if the server shows others;
-    `closed`: ids of the edited projects.
+    `closed`: ids of the edited projects. An answer given on another page is marked (`changed`).
 
     Tasks of the previous version have no record; if they are in the ledger, they count as the server shows them.
     """

@@ -1,9 +1,4 @@
-"""Converts tasks to Argilla records, and Argilla responses to ours: one record per task, data sets per reviewer.
-
-record_of      sheet -> record with suggestions
-responses_of   record with responses -> each person's response to it
-questions      the questions of a data set
-"""
+"""Converts tasks to Argilla records, and Argilla responses to ours: one record per task, data sets per reviewer."""
 
 import html
 import re

@@ -1,8 +1,4 @@
-"""Converts tasks to Label Studio tasks, and its annotations to ours: a project per reviewer, a task per sheet.
-
-task_of        sheet -> task with its prediction, in the format of the import
-responses_of   exported task -> each person's response to it
-"""
+"""Converts tasks to Label Studio tasks, and its annotations to ours: a project per reviewer, a task per sheet."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,9 +15,8 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.schema import Span
 
 HERE = Path(__file__).parent
-LAYOUT = (
-    "cards"  # change it when the page's controls change: a server refuses to change controls that a project has used
-)
+# change it when the page's controls change: a server refuses to change controls that a project has used
+LAYOUT = "cards"
 ADJUDICATOR = "adjudicator"
 UNUSED = "\u2014"  # on no keyboard: a label without a hotkey gets one by default, and a slip of the hand marks words
 KEYS = ("ynu", "123", "456", "789")  # of the first cards; the server chooses keys for the others
