@@ -190,13 +190,6 @@ def disputed(votes: pl.DataFrame, readers: int = 2) -> pl.DataFrame:
 ALARM = 0.05  # share of a trait's labels
 
 
-def undone(before: pl.DataFrame, judged: pl.DataFrame) -> list[str]:
-    """A line for each trait of whose labels with a verdict more than ALARM have no verdict in `judged`. `before` are
-    all LABELS so far. Reasons: a reviewer was set aside, a trait was reworded, or a text changed."""
-    old, new = (frame.filter(pl.col("verdict").is_not_null()) for frame in (last(before, *UNIT), judged))
-    return [f"{trait}: {n:,} of {total:,} labels lose their verdict" for trait, n, total in lost(old, new, UNIT)]
-
-
 def lost(had: pl.DataFrame, now: pl.DataFrame, unit: Sequence[str]) -> list[tuple[str, int, int]]:
     """(trait, lost, total) of each trait for which more than ALARM of the units in `had` are missing from `now`."""
     missing = had.join(now, on=unit, how="anti")["trait"].value_counts(name="n")

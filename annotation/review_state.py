@@ -172,8 +172,12 @@ def open_units(state: ReviewState, avoid: frozenset[tuple[str, str]]) -> pl.Data
 
 
 def undone(state: ReviewState) -> list[str]:
-    """aggregation.undone without withheld conversations: labels lost by a person's removal are no alarm."""
-    return aggregation.undone(withheld.without(state.labels, state.withheld), state.judged)
+    """A line for each trait that loses more than aggregation.ALARM of its labels with a verdict: a reviewer was set
+    aside, a trait was reworded, or a text changed. Labels that are lost because somebody was removed are no alarm."""
+    before = tables.last(withheld.without(state.labels, state.withheld), *tables.UNIT)
+    old, new = (frame.filter(pl.col("verdict").is_not_null()) for frame in (before, state.judged))
+    lost = aggregation.lost(old, new, tables.UNIT)
+    return [f"{trait}: {n:,} of {total:,} labels lose their verdict" for trait, n, total in lost]
 
 
 def reported(state: ReviewState) -> list[str]:
