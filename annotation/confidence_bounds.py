@@ -151,11 +151,6 @@ def bound(audit: Audit, delta: float = DELTA) -> Bound:
     return Bound(**vars(audit), share=None if why else share, most=missed, log_e=log_e, more=more, why=why)
 
 
-def half_delta_share(audit: Audit) -> float | None:
-    """The missed share's upper bound at half of DELTA: the other half is for what the readers themselves miss."""
-    return bound(audit, delta=DELTA / 2).share
-
-
 def _found_in_zone(audit: Audit, x: int) -> int:
     """The positives found in the zone, if x of the outcomes are a 1."""
     return x - audit.holes + audit.elsewhere

@@ -12,6 +12,7 @@ import polars as pl
 from annotation import aggregation, controls, precision_bounds, recall_bounds, sampling_design as design
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.tables import GOLD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +57,13 @@ def bounds(data: Reviewed) -> LabelBounds:
     false, pooled = precision_bounds.false_shares(
         voting, data.assignments, data.auto, slugs, data.readers, data.reviews
     )
-    flags = aggregation.plots(data.judged, data.standing, slugs, data.readers)
-    items = recall_bounds.item_bounds(
-        data.design, data.plots, data.assignments, flags, data.labels, data.reviews, slugs
-    )
-    return replace(misses, false=false, false_pooled=pooled, items=items)
+    return replace(misses, false=false, false_pooled=pooled, items=_of_flags(data) if data.plots else None)
+
+
+def _of_flags(data: Reviewed) -> LabelBounds:
+    """The bounds on unsafe-item flags: relative to what the readers of a plot, and the adjudicator, would flag."""
+    flags = aggregation.plots(data.judged, data.standing, data.taxonomy.slugs, data.readers)
+    of_items = (frame.filter(kind="item_flag") for frame in (data.labels, data.reviews))
+    verdicts = design.ever_judged(flags, *of_items, data.plots)
+    drawn = (data.design, data.plots, data.assignments, verdicts, GOLD.empty)
+    return recall_bounds.bounds(*drawn, data.taxonomy.slugs, kind="item_flag")

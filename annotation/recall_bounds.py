@@ -17,7 +17,7 @@ from annotation import confidence_bounds as certificates, controls, routing, sam
 from annotation.confidence_bounds import Audit, Bound, FalseShare
 from annotation.controls import NOBODY, Blind
 from annotation.task_assignment import claims
-from saferec_builder.storage.tables import GOLD, TOMBSTONES
+from saferec_builder.storage.tables import TOMBSTONES
 
 POOLED = "any sensitivity"
 ANY_FLAG = "any flag of items"
@@ -91,31 +91,12 @@ def bounds(
 
 def from_audits(audits: Mapping[str, Audit], of_all: Audit, blind: Blind) -> LabelBounds:
     """The bounds of each trait and of any; the other fields are empty."""
-    apart = certificates.half_delta_share(of_all)
+    # the other half of DELTA is for what the readers themselves miss
+    apart = certificates.bound(of_all, certificates.DELTA / 2).share
     measured = controls.certifies(apart, blind)
     traits = {slug: replace(certificates.bound(audit), measured=measured) for slug, audit in audits.items()}
     pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
     return LabelBounds(traits, pooled, together(traits), {}, blind=blind, apart=apart)
-
-
-def item_bounds(
-    design: pl.DataFrame,
-    current: Collection[str],
-    assignments: pl.DataFrame,
-    flags: pl.DataFrame,
-    labels: pl.DataFrame,
-    reviews: pl.DataFrame,
-    slugs: tuple[str, ...],
-) -> LabelBounds | None:
-    """The bounds on unsafe-item flags: relative to what the readers of a plot, and the adjudicator, would flag.
-
-    `current` are the items to read, `flags` the rows of aggregation.plots, `labels` and `reviews` all rows ever stored.
-    None if there is nothing to read.
-    """
-    if not current:
-        return None
-    verdicts = drawing.ever_judged(flags, labels.filter(kind="item_flag"), reviews.filter(kind="item_flag"), current)
-    return bounds(design, current, assignments, verdicts, GOLD.empty, slugs, kind="item_flag")
 
 
 def together(traits: Mapping[str, Bound]) -> list[str]:

@@ -38,7 +38,7 @@ BOUNDS = LabelBounds(
     false={"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)},
     false_pooled=c.false_share(240, (0,) * 90),
     blind=Blind.of(40, 2),
-    apart=c.half_delta_share(OF_ANY),
+    apart=c.bound(OF_ANY, c.DELTA / 2).share,
     claimed=500,
     undrawn=7,
     zone=1_000,

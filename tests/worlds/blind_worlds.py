@@ -78,7 +78,7 @@ def looks(seed: int, harder: float, times: int = 4) -> Iterator[Look]:
     blind = audited[truth[audited] & (rng.random(len(audited)) >= min(1.0, harder * BOTH))]
     labelled[blind] = True
     audit = Audit(int(labelled[claimed].sum()), len(order), tuple(labelled[audited].astype(int).tolist()))
-    share = certificates.half_delta_share(audit)
+    share = certificates.bound(audit, certificates.DELTA / 2).share
     assignments, votes = _read(rng, np.flatnonzero(claimed), audited, np.flatnonzero(labelled))
     judged = _rows([f"w{n}" for n in np.flatnonzero(labelled)])
     judged = judged.with_columns(verdict=pl.lit("present"), method=pl.lit("agreed"))

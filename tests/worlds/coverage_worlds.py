@@ -274,9 +274,9 @@ class Campaign:
         waiting = pl.DataFrame(disputed, dict.fromkeys(("subject", "trait", "verdict"), pl.String), orient="row")
         waiting = waiting.with_columns(kind=pl.lit(self.kind), method=pl.lit("unresolved")).select(labels.columns)
         flags = aggregation.plots(pl.concat([labels, waiting]), standing, self.slugs)
-        limits = bounds.item_bounds(self.design, self.here, self.given, flags, labels, standing, tuple(self.slugs))
-        assert limits is not None
-        return limits
+        verdicts = design.ever_judged(flags, labels, standing, self.here)
+        drawn = (self.design, self.here, self.given, verdicts, tables.GOLD.empty)
+        return bounds.bounds(*drawn, tuple(self.slugs), kind="item_flag")
 
     def _disputed(self, name: str) -> list[str]:
         """The traits that a reader marked, on which nobody ruled and which have no label."""
