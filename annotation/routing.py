@@ -200,21 +200,14 @@ def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: D
         .unique(maintain_order=True)
         .join(texts.filter("current"), on=["kind", "subject"], maintain_order="left")
     )
-    adjudicator = plan.adjudicator
-    return [
-        (
-            kind,
-            subject,
-            adjudicator,
-            "adjudicator",
-            text,
-            "recheck" if (kind, subject) in plan.recheck else "disagreement",
-            plan.batch,
-        )
-        for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
-        if (kind, subject) not in barred and not hidden & dealer.found.get((kind, subject), set())
-        if adjudicator not in dealer.had.get((kind, subject), set())
-    ]
+    rows: Rows = []
+    for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows():
+        key = (kind, subject)
+        may_see = key not in barred and hidden.isdisjoint(dealer.found.get(key, ()))
+        if may_see and plan.adjudicator not in dealer.had.get(key, ()):
+            why = "recheck" if key in plan.recheck else "disagreement"
+            rows.append((kind, subject, plan.adjudicator, "adjudicator", text, why, plan.batch))
+    return rows
 
 
 # ---- what an open task shows

@@ -148,8 +148,7 @@ class Dealer:
         kind, subject, text, why = due
         key, plan = (kind, subject), self.plan
         severe = self._severe(key)
-        missing, free = self._lacks(key, why)
-        free = [name for name in free if not severe or not self._full(name)]
+        missing, free = self.missing(key, why), [name for name in self._free(key) if not (severe and self._full(name))]
         pausing = {name for name in free if severe and pauses and self._must_pause(name)}
         ready = [name for name in free if name not in pausing and (why != AUDIT or self._due(name))]
         if why == AUDIT and self.over:
@@ -171,8 +170,7 @@ class Dealer:
 
     def short(self, due: Due) -> str | None:
         """Why a task lacks readers: no more `readers` may see it, their `day` is full, or the `budget` is spent."""
-        missing, free = self._lacks(due[:2], due[3])
-        severe = self._severe(due[:2])
+        missing, free, severe = self.missing(due[:2], due[3]), self._free(due[:2]), self._severe(due[:2])
         ready = [name for name in free if not (severe and self._full(name))]
         reason = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
         return reason if missing > 0 else None
@@ -189,8 +187,8 @@ class Dealer:
         )
 
     def _takers(self, due: Due) -> list[str]:
-        missing, free = self._lacks(due[:2], due[3])
-        return free if missing > 0 else []
+        """The reviewers who may get a task that lacks readers."""
+        return self._free(due[:2]) if self.missing(due[:2], due[3]) > 0 else []
 
     def missing(self, key: Key, why: str) -> int:
         """Readers that a task still lacks: gold goes to everybody who may see it, and to as many as any other task."""
@@ -201,10 +199,6 @@ class Dealer:
         """The reviewers who never had it and may see it."""
         had, present = self.had.get(key, set()), self.found.get(key, ())
         return [name for name, hidden in self.hidden.items() if name not in had and hidden.isdisjoint(present)]
-
-    def _lacks(self, key: Key, why: str) -> tuple[int, list[str]]:
-        """(readers that a task still lacks, reviewers who may get it)."""
-        return self.missing(key, why), self._free(key)
 
     def _severe(self, key: Key) -> bool:
         """Whether it carries a warning: for a trait that it shows, or that its gold contains."""
