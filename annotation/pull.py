@@ -27,7 +27,6 @@ class PullResult:
 
     counts: Counts
     rejected: pl.DataFrame
-    not_answered_yet: int
 
     def whys(self) -> list[str]:
         """Why rows were rejected: one line per reason, with its first place; a missing column rejects every row."""
@@ -82,7 +81,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         remedy = "`saferec-build review push` to the same people makes new ones, with what is open"
         figures |= {"next": f"{'; '.join(advice)}: {remedy}"}
     counts = Counts("review pull", added, skipped, dropped, figures)
-    return PullResult(counts, rejected, waiting)
+    return PullResult(counts, rejected)
 
 
 def _waiting(state: ReviewState, pulled: Pulled) -> int:

@@ -26,7 +26,7 @@ def test_a_round_of_review(ws: store.Workspace) -> None:
     assert pushed.counts.figures["new"] == {"proposed": 4}
     review_world.Files(ws).answer("ann", absent)
     pulled = pull(ws, Files())  # bo has answered nothing
-    assert (pulled.counts.added, pulled.rejected.height, pulled.not_answered_yet) == (4, 0, 4)
+    assert (pulled.counts.added, pulled.rejected.height, pulled.counts.figures["not_answered_yet"]) == (4, 0, 4)
     review_world.Files(ws).answer("bo", absent)
     assert pull(ws, Files(paths=str(ws.root / "review" / "bo.csv"))).counts.added == 4
 
