@@ -48,13 +48,7 @@ CATALOG = (  # what to do about OTHER
 )
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
-_KEYED = (
-    "digest",
-    "cut",
-    "domain",
-    "seeker",
-    "time",
-)  # in the key file if the text of the conversation is not released
+_KEYED = ("digest", "cut", "domain", "seeker", "time")  # in the key file if the conversation's text is not released
 _COPIED = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
 
 
@@ -159,9 +153,8 @@ class _Sources:
 
 def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> Iterator[write.Part]:
     mined = sources.mined
-    items = _read(
-        release, "items", "catalog", dict.fromkeys(("item", "title", "domain"), pl.String) | {"year": pl.Int32}
-    )
+    texts = dict.fromkeys(("item", "title", "domain"), pl.String)
+    items = _read(release, "items", "catalog", texts | {"year": pl.Int32})
     names = Names(items)
     for split in SPLITS:
         conversations = _conversations(release, split, sources, tally)
