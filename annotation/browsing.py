@@ -36,16 +36,10 @@ def browse(
         claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi"), state.withheld
     )
     texts = spool.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
-    with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans")
-    return with_texts.select(
-        "trait",
-        "form",
-        "by",
-        "confidence",
-        pl.col("spans").struct.field("turn", "start", "end"),
-        conversation="subject",
-        text=pl.col("turns").list.get(pl.col("spans").struct.field("turn")).struct.field("text"),
-    ).select("conversation", "trait", "form", "by", "confidence", "turn", "text", "start", "end")
+    with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans").unnest("spans")
+    text = pl.col("turns").list.get(pl.col("turn")).struct.field("text")
+    named = with_texts.with_columns(text, conversation="subject")
+    return named.select("conversation", "trait", "form", "by", "confidence", "turn", "text", "start", "end")
 
 
 def _newest(rows: pl.DataFrame, slugs: list[str]) -> pl.DataFrame:
