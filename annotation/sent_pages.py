@@ -34,15 +34,13 @@ def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Ta
 def renewed(ws: Workspace, open_sheets: list[Sheet], key: Callable[[str, list[str]], str]) -> list[Sheet]:
     """The sheets; a task with an answer that counts for nobody is done for the server, and gets a new key. `key` makes
     one (task_conversion.sheets)."""
-    refused = _refused(ws)
-
-    def new_key(sheet: Sheet) -> str:
+    refused, keyed = _refused(ws), list[Sheet]()
+    for sheet in open_sheets:
         name = sheet.key
         while name in refused:
             name = key(sheet.task.id, [name])
-        return name
-
-    return [replace(sheet, key=new_key(sheet)) for sheet in open_sheets]
+        keyed.append(replace(sheet, key=name))
+    return keyed
 
 
 def answered(ws: Workspace, open_sheets: list[Sheet], answered_keys: Collection[str], taxonomy: Taxonomy) -> set[str]:
@@ -84,11 +82,13 @@ def outdated(
     else now, or sent again since (`resent`: ids of tasks), in other words or about other traits. `server_keys`: all
     keys in the project; `tasks`: keys that are asked there; `texts`: kind, subject, digest of the current texts."""
 
-    def is_outdated(key: str) -> bool:
+    outdated = set[str]()
+    for key in set(server_keys).difference(tasks):
         task = pushed.get(base_id(key))
-        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in texts)
-
-    return {key for key in server_keys if key not in tasks and (base_id(key) in resent or is_outdated(key))}
+        is_former = task and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in texts)
+        if is_former or base_id(key) in resent:
+            outdated.add(key)
+    return outdated
 
 
 def note(ws: Workspace, mark: str, page: str) -> None:
