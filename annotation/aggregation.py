@@ -12,7 +12,7 @@ import polars as pl
 from annotation.review_history import WHO
 from annotation.tools.tasks_and_answers import VERDICTS
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage.tables import LABELS, SPAN, UNIT, WARNINGS, digest, last
+from saferec_builder.storage.tables import LABELS, SPAN, SUBJECT, UNIT, WARNINGS, digest, last
 
 
 def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
@@ -24,7 +24,7 @@ def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     answers = standing.filter(pl.col("trait") != "*")
     stars = _read_to_end(standing).drop("trait")
     marked = answers.filter(pl.col("out").is_null(), pl.col("verdict").is_in(["present", "unsure"]), kind="item_flag")
-    of_items = stars.filter(kind="item_flag").join(marked.select(UNIT).unique(), on=["kind", "subject"])
+    of_items = stars.filter(kind="item_flag").join(marked.select(UNIT).unique(), on=SUBJECT)
     filled = (
         stars.filter(kind="sensitivity")
         .join(pl.DataFrame({"trait": taxonomy.slugs}), how="cross")
@@ -49,9 +49,9 @@ def plots(judged: pl.DataFrame, standing: pl.DataFrame, slugs: Sequence[str], re
     """kind, subject, trait, verdict of items: their labels, and `absent` for each trait that nobody marked in a plot
     which more than half of its readers, and at least two, have read to its end. These rows are no labels; they serve
     the bounds on what readers of plots miss."""
-    columns, item = [*UNIT, "verdict"], ["kind", "subject"]
-    ended = _read_to_end(standing).filter(kind="item_flag").group_by(item).agg(pl.col("reviewer").n_unique())
-    enough = ended.filter(pl.col("reviewer") >= majority(readers)).select(item)
+    columns = [*UNIT, "verdict"]
+    ended = _read_to_end(standing).filter(kind="item_flag").group_by(SUBJECT).agg(pl.col("reviewer").n_unique())
+    enough = ended.filter(pl.col("reviewer") >= majority(readers)).select(SUBJECT)
     unmarked = enough.join(pl.DataFrame({"trait": list(slugs)}), how="cross").with_columns(verdict=pl.lit("absent"))
     labels = judged.filter(kind="item_flag").select(columns)
     return pl.concat([labels, unmarked.join(labels, on=UNIT, how="anti").select(columns)])

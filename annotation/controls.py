@@ -17,12 +17,11 @@ import polars as pl
 
 from annotation.confidence_bounds import DELTA, at_most, rate
 from annotation.task_assignment import BLIND, CONTROL, HELD_BACK, Plan, claims
-from saferec_builder.storage.tables import ASSIGNMENTS, UNIT, digest
+from saferec_builder.storage.tables import ASSIGNMENTS, SUBJECT, TASK, UNIT, digest
 
 ENOUGH = 20  # conversations to read blind before the truth can be estimated
 MEANING = "blind controls: conversations whose answer is known, read without a suggestion"
 LIMIT = 0.2  # no certificate where more of the truth may be missed
-TASK = ("kind", "subject")
 _VERSIONS = ("digest", "taxonomy")  # of a review: the text, and the wording of the traits
 
 
@@ -49,7 +48,7 @@ def plant(
     traits_in: dict[str, set[str]] = {}
     for _, subject, trait in plan.known:
         traits_in.setdefault(subject, set()).add(trait)
-    usable = found.join(texts.filter("current"), on=TASK).select(*TASK, "digest").unique().rows()
+    usable = found.join(texts.filter("current"), on=SUBJECT).select(*SUBJECT, "digest").unique().rows()
     pool = [(s, t) for kind, s, t in usable if (kind, s) not in plan.gold and not traits_in.get(s, set()) & plan.severe]
     pool.sort(key=lambda row: digest("control", row[0]))
     rows = [(float(n), row) for n, row in enumerate(new.rows())]
@@ -73,7 +72,7 @@ def plant(
 
 def label_votes(votes: pl.DataFrame, assignments: pl.DataFrame) -> pl.DataFrame:
     """The votes that make labels: without those on controls."""
-    return votes.join(assignments.filter(why=CONTROL), on=[*TASK, "reviewer"], how="anti", maintain_order="left")
+    return votes.join(assignments.filter(why=CONTROL), on=TASK, how="anti", maintain_order="left")
 
 
 # ---- how the controls were read
@@ -99,15 +98,16 @@ def readings(
     answers the first counts, by `reviews`, which are all ever given: a later correction is no blind reading.
     """
     blind = assignments.filter(pl.col("why").is_in(BLIND), kind="sensitivity", role="reviewer")
-    blind = blind.with_row_index("row").select("row", *TASK, "reviewer", "why")
+    blind = blind.with_row_index("row").select("row", *TASK, "why")
     suggested = _suggested(proposals, decoys)
     in_gold = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"}).select(UNIT)
     warned = in_gold.filter(pl.col("trait").is_in(list(severe)))
-    unprompted = in_gold.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
-    prompted = in_gold.join(unprompted, on=TASK, how="anti")  # all of it suggested, or with a warning
-    found_by_people = supply(judged, proposals, decoys).join(in_gold, on=TASK, how="anti")
+    unprompted = in_gold.join(suggested, on=UNIT, how="anti").join(warned, on=SUBJECT, how="anti")
+    prompted = in_gold.join(unprompted, on=SUBJECT, how="anti")  # all of it suggested, or with a warning
+    found_by_people = supply(judged, proposals, decoys).join(in_gold, on=SUBJECT, how="anti")
     apart = blind.filter(why=HELD_BACK)
-    hidden = claims(proposals).join(apart, on=TASK, how="semi").join(in_gold, on=TASK, how="anti").select(UNIT).unique()
+    hidden = claims(proposals).select(UNIT).unique().join(apart, on=SUBJECT, how="semi")
+    hidden = hidden.join(in_gold, on=SUBJECT, how="anti")
     present = judged.filter(verdict="present").select(UNIT)
     parts = [
         (blind, _one_per_task(unprompted), True),
@@ -120,7 +120,7 @@ def readings(
         answers = answers.join(_first_answers(reviews), on=[*UNIT, "reviewer"], how="left", maintain_order="left")
         answers = answers.with_columns(verdict=pl.coalesce("first", "verdict")).drop("first")
     answers = answers.with_columns(missed=pl.col("verdict") == "absent").drop("verdict")
-    rows = pl.concat(tasks.join(units, on=TASK).with_columns(by_people=pl.lit(by)) for tasks, units, by in parts)
+    rows = pl.concat(tasks.join(units, on=SUBJECT).with_columns(by_people=pl.lit(by)) for tasks, units, by in parts)
     rows = rows.join(answers, on=[*UNIT, "reviewer"]).sort("row")
     return rows.select("subject", "reviewer", "trait", "missed", "by_people")
 
@@ -128,19 +128,19 @@ def readings(
 def _first_answers(reviews: pl.DataFrame) -> pl.DataFrame:
     """UNIT, reviewer, `first`: each reviewer's first answer, by name or by the `*` of their task, on the text and under
     the taxonomy of their last one: a reworded trait was asked again. A `*` comes after all other rows of its answer."""
-    task = [*TASK, "reviewer"]
     answers = reviews.filter(pl.col("verdict").is_not_null(), kind="sensitivity", role="reviewer").with_row_index("at")
-    answers = answers.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(task)) for c in _VERSIONS))
-    ended = answers.filter(trait="*").group_by(task).agg(ended=pl.col("at").first())
+    answers = answers.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(TASK)) for c in _VERSIONS))
+    ended = answers.filter(trait="*").group_by(TASK).agg(ended=pl.col("at").first())
     by_name = answers.filter(pl.col("trait") != "*").group_by(*UNIT, "reviewer").agg(pl.col("at", "verdict").first())
     first = pl.when(pl.col("ended") < pl.col("at")).then(pl.lit("absent")).otherwise("verdict")
-    return by_name.join(ended, on=task, how="left").select(*UNIT, "reviewer", first=first)
+    return by_name.join(ended, on=TASK, how="left").select(*UNIT, "reviewer", first=first)
 
 
 def _one_per_task(units: pl.DataFrame) -> pl.DataFrame:
     """One sensitivity of each conversation, drawn by hash."""
     by_hash = pl.Series([digest("one", *unit[1:]) for unit in units.iter_rows()], dtype=pl.String)
-    return units.with_columns(place=by_hash).sort("place").unique(TASK, keep="first", maintain_order=True).select(UNIT)
+    by_place = units.with_columns(place=by_hash).sort("place")
+    return by_place.unique(SUBJECT, keep="first", maintain_order=True).select(UNIT)
 
 
 # ---- the share of the truth that is missed

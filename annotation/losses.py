@@ -8,7 +8,7 @@ import polars as pl
 
 from annotation.review_state import ReviewState
 from annotation.tools import sync
-from annotation.tools.tasks_and_answers import TASK, base_id, shown
+from annotation.tools.tasks_and_answers import TASK_AND_TEXT, base_id, shown
 from saferec_builder.storage import tables, workspace
 
 
@@ -16,7 +16,7 @@ def unanswered(state: ReviewState, tool: str, projects: list[sync.Project]) -> d
     """reviewer -> tasks without an answer whose project is missing on the server and has no replacement."""
     sent, marks = _sent(state, tool), {project.mark for project in projects}
     missing = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
-    tasks, answered = shown(state.assignments, state.known), set(state.reviews.select(TASK).iter_rows())
+    tasks, answered = shown(state.assignments, state.known), set(state.reviews.select(TASK_AND_TEXT).iter_rows())
     lost = {tasks[base] for base in map(base_id, missing["task"]) if base in tasks}
     return _counts(task.reviewer for task in lost if astuple(task) not in answered)
 
@@ -25,7 +25,8 @@ def answers(state: ReviewState, tool: str, projects: list[sync.Project], seen: C
     """reviewer -> tasks of these projects without an answer on the server, although one was pulled. `seen`: ids of
     the tasks that have an answer there."""
     sent = _sent(state, tool).filter(pl.col("place").is_in([project.place for project in projects]))
-    tasks, pulled = shown(state.assignments, state.known), set(state.reviews.filter(tool=tool).select(TASK).iter_rows())
+    tasks = shown(state.assignments, state.known)
+    pulled = set(state.reviews.filter(tool=tool).select(TASK_AND_TEXT).iter_rows())
     empty = {tasks[base] for base in map(base_id, sent["task"]) if base in tasks and base not in seen}
     return _counts(task.reviewer for task in empty if astuple(task) in pulled)
 

@@ -15,7 +15,7 @@ import polars as pl
 from annotation import task_assignment as dealing
 from annotation.review_state import ReviewState, gather
 from annotation.tools import files
-from annotation.tools.tasks_and_answers import TASK, Task, base_id, ids, tasks as tasks_of
+from annotation.tools.tasks_and_answers import TASK_AND_TEXT, Task, base_id, ids, tasks as tasks_of
 from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
 from saferec_builder.storage import tables, whole_files, workspace
@@ -57,14 +57,13 @@ def note(
 ) -> None:
     """Adds notes. `new`: tasks that nobody has; `assigned`: tasks that somebody has; `planted`: decoys in either;
     `files`: reviewer -> file of their tasks."""
-    names = ["kind", "subject", "reviewer"]
-    with_decoy = assigned.join(planted, on=names, how="semi", maintain_order="left")
+    with_decoy = assigned.join(planted, on=tables.TASK, how="semi", maintain_order="left")
     rows = pl.concat([new.with_columns(new=True), with_decoy.with_columns(new=False)])
-    rows = rows.join(planted.select(*names, "trait", "spans"), on=names, how="left", maintain_order="left")
+    rows = rows.join(planted.select(*tables.TASK, "trait", "spans"), on=tables.TASK, how="left", maintain_order="left")
     path_of = {name: str(path.resolve()) for name, path in files.items()}
     file = pl.Series("file", [path_of.get(name, "") for name in rows["reviewer"]], dtype=pl.String)
     rows = rows.with_columns(file).select(*NOTES)
-    others = _read(ws).join(rows, on=TASK, how="anti", maintain_order="left")
+    others = _read(ws).join(rows, on=TASK_AND_TEXT, how="anti", maintain_order="left")
     _write(ws, pl.concat([others, rows]))
 
 
@@ -110,11 +109,11 @@ def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
     except (SafeRecError, OSError) as fault:
         adopt(ws)
         assigned = workspace.read(ws, tables.ASSIGNMENTS)
-        _write(ws, pl.concat([_read(ws).filter("new").join(assigned, on=TASK, how="semi"), in_doubt(ws)]))
+        _write(ws, pl.concat([_read(ws).filter("new").join(assigned, on=TASK_AND_TEXT, how="semi"), in_doubt(ws)]))
         reason = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
         if reason is None or new.is_empty() or isinstance(fault, UsageError):
             raise
-        count = new.join(assigned, on=TASK, how="semi").height
+        count = new.join(assigned, on=TASK_AND_TEXT, how="semi").height
         raise ReviewError(
             f"{reason}: {count:,} of {new.height:,} new tasks arrived and are assigned: the same command sends the rest"
         ) from None
@@ -153,8 +152,8 @@ def remaining_budget(ws: Workspace, names: Iterable[str], proposals: pl.DataFram
     rows = rows.filter(pl.col("why") != dealing.CONTROL)  # controls are not part of the budget
     if not budget or rows.is_empty():
         return budget
-    assigned = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")
-    costs = assigned.join(dealing.costs(proposals), on=["kind", "subject"], how="left")["cost"].fill_null(1)
+    assigned = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK_AND_TEXT, how="semi")
+    costs = assigned.join(dealing.costs(proposals), on=tables.SUBJECT, how="left")["cost"].fill_null(1)
     spent = int(costs.sum())
     return budget - spent if spent < budget else -1
 

@@ -19,10 +19,8 @@ from annotation.recall_bounds import LabelBounds
 from annotation.review_state import ReviewState, gather, open_units, reported, undone
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
-from saferec_builder.storage.tables import HANDED_BACK, UNIT
+from saferec_builder.storage.tables import HANDED_BACK, SUBJECT, TASK, UNIT
 from saferec_builder.storage.workspace import Workspace
-
-TASK = ["reviewer", "kind", "subject"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def review_status(ws: Workspace) -> ReviewStatus:
     proposed, assignments = (withheld.without(frame, state.withheld) for frame in (state.proposals, state.assignments))
     traits = progress(proposed, assignments, votes, state.disputed, state.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
-    undrawn = state.known.filter("current", kind="sensitivity").join(state.design, on=["kind", "subject"], how="anti")
+    undrawn = state.known.filter("current", kind="sensitivity").join(state.design, on=SUBJECT, how="anti")
     band = recall.band(state.proposals, withheld.without(undrawn, state.withheld)["subject"], bounds.pooled.found)
     alarms = undone(state)
     reviewers, units = _reviewers(state), state.judged.height
@@ -65,7 +63,7 @@ def progress(
     `votes` are those of reviewers; a unit is `read` if at least `readers` of them voted, `begun` if fewer did.
     """
     proposed = dealing.claims(proposals).select(UNIT).unique()
-    assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
+    assigned = proposed.join(assignments, on=SUBJECT, how="semi")
     voters = votes.group_by(UNIT).agg(pl.col("reviewer").n_unique())
     parts = {
         "proposed": proposed,
@@ -87,14 +85,12 @@ def tasks(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
     """
     counted = state.standing.filter(pl.col("out").is_null()).select(TASK).unique()
     answered = counted.join(state.standing.filter(out=HANDED_BACK), on=TASK, how="anti")
-    open_tasks = units.select(TASK).unique().with_columns(open=pl.lit(True))
-    done = answered.with_columns(answered=pl.lit(True))
+    open_tasks = units.select(TASK).unique()
+    done = answered.join(open_tasks, on=TASK, how="anti")
+    states = pl.concat([open_tasks.with_columns(state=pl.lit("open")), done.with_columns(state=pl.lit("answered"))])
     assigned = state.assignments.select(TASK).unique(maintain_order=True)
-    with_flags = assigned.join(open_tasks, on=TASK, how="left", maintain_order="left").join(
-        done, on=TASK, how="left", maintain_order="left"
-    )
-    status = pl.when("open").then(pl.lit("open")).when("answered").then(pl.lit("answered")).otherwise(pl.lit("gone"))
-    return with_flags.select(*TASK, state=status)
+    joined = assigned.join(states, on=TASK, how="left", maintain_order="left")
+    return joined.with_columns(pl.col("state").fill_null("gone"))
 
 
 def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:

@@ -29,7 +29,7 @@ from annotation.review_state import ReviewState, found_units, gather, queue, sti
 from annotation.task_assignment import Plan
 from annotation.tools import files, task_conversion as sheets
 from annotation.tools.guidelines import GUIDELINES, guideline, page_for
-from annotation.tools.tasks_and_answers import TASK, keyed_id, sheet_id
+from annotation.tools.tasks_and_answers import TASK_AND_TEXT, keyed_id, sheet_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -99,12 +99,12 @@ def _push(state: ReviewState, people: People, limits: Plan, to: Place) -> PushRe
     rewritten = existing if isinstance(to, Files) else existing.clear()
     planted = _decoys(state, pl.concat([rewritten, dealt]), plan.avoid)
     units = still_open(state, pl.concat([state.assignments, dealt]), due, plan.avoid, planted)
-    sendable = dealt.join(units, on=TASK, how="semi", maintain_order="left")  # without traits that left
+    sendable = dealt.join(units, on=TASK_AND_TEXT, how="semi", maintain_order="left")  # without traits that left
     outbox.note(state.ws, sendable, rewritten, planted, _paths(state, people, to))
     sent = outbox.sent(state.ws, lambda: send(units, revoked), sendable)
     outbox.close(state.ws)
     assigned = workspace.read(state.ws, tables.ASSIGNMENTS)
-    new = sendable.join(assigned, on=TASK, how="semi")
+    new = sendable.join(assigned, on=TASK_AND_TEXT, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
     figures |= _waiting(routing.short(state.given, state.proposals, assigned, due, plan, revoked), plan)
     figures |= {"withheld": Counter(state.withheld.values())} if state.withheld else {}
@@ -183,10 +183,9 @@ def _units(state: ReviewState, minutes: float) -> int:
 
     Reviews record seconds per task; a task costs as many units as it has claims.
     """
-    task = ["kind", "subject"]
-    tasks = state.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
+    tasks = state.standing.filter(role="reviewer").group_by(tables.TASK).agg(pl.col("seconds").max()).drop_nulls()
     speeds = (
-        tasks.join(dealing.costs(state.proposals), on=task, how="left")
+        tasks.join(dealing.costs(state.proposals), on=tables.SUBJECT, how="left")
         .select(pl.col("seconds") / pl.col("cost").fill_null(1))
         .to_series()
     )
@@ -208,9 +207,8 @@ def _decoys(state: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tupl
     """New decoys for these tasks: at most one per conversation, which is never replaced."""
     if not (share := state.ws.config.review.decoys):
         return state.decoys.clear()
-    untouched = assignments.join(state.decoys, on=["kind", "subject"], how="anti").join(
-        state.reviews, on=["kind", "subject"], how="anti"
-    )
+    untouched = assignments.join(state.decoys, on=tables.SUBJECT, how="anti")
+    untouched = untouched.join(state.reviews, on=tables.SUBJECT, how="anti")
     claims = dealing.claims(state.ever)  # a former claim may be right
     return quality_checks.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid)
 

@@ -7,7 +7,7 @@ gives  these units with `rejected`: the lines that are shown above the task
 import polars as pl
 
 from annotation.tools.task_conversion import FORGED, SKIPPED
-from annotation.tools.tasks_and_answers import TASK, Pulled, Task, ids
+from annotation.tools.tasks_and_answers import TASK_AND_TEXT, Pulled, Task, ids
 from saferec_builder.storage import database, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -31,7 +31,7 @@ def _line(place: str, reason: str, detail: str) -> str:
 
 def waiting(units: pl.DataFrame) -> dict[str, int]:
     """reviewer -> open tasks in which an answer was rejected."""
-    back = units.filter(pl.col("rejected").is_not_null()).select(TASK).unique()
+    back = units.filter(pl.col("rejected").is_not_null()).select(TASK_AND_TEXT).unique()
     return dict(back.group_by("reviewer").len().iter_rows())
 
 
@@ -39,7 +39,7 @@ def keep(ws: Workspace, pulled: Pulled) -> None:
     """Stores the rejections; deletes earlier ones of tasks with an accepted answer or with a new rejection. The table
     `drops` keeps all of them."""
     new = tables.REJECTED.frame(pulled.returned.values())
-    answered = {tuple(answer[name] for name in TASK) for answer in pulled.answers.values()}
+    answered = {tuple(answer[name] for name in TASK_AND_TEXT) for answer in pulled.answers.values()}
     accepted = {Task(*row).id for row in answered}
     earlier = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*accepted, *new["task"]]))
     outdated = earlier.join(new, on=earlier.columns, how="anti", nulls_equal=True)

@@ -146,7 +146,7 @@ def still_open(
     are left out; `planted` are new decoys."""
     opinions = aggregation.opinions(state.votes, due)
     revoked = routing.revoked(assignments, found_units(state), due, state.standing, avoid)
-    active = assignments.join(revoked, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
+    active = assignments.join(revoked, on=tables.TASK, how="anti", maintain_order="left")
     shown = quality_checks.shown(state.decoys if planted is None else pl.concat([state.decoys, planted]))
     opted_out = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     shown = shown.join(opted_out, on=["reviewer", "trait"], how="anti", maintain_order="left")

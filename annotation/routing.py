@@ -15,9 +15,19 @@ from annotation.review_history import SET_ASIDE, STALE
 from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claims, deal
 from saferec_builder.core import titles
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
-from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, UNIT, digest, last
+from saferec_builder.storage.tables import (
+    ASSIGNMENTS,
+    HANDED_BACK,
+    REVIEWS,
+    SPAN,
+    SUBJECT,
+    TASK,
+    TURN,
+    UNIT,
+    digest,
+    last,
+)
 
-TASK = ("kind", "subject", "reviewer", "role")
 Rows = list[tuple[str, ...]]
 
 TEXTS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -86,11 +96,11 @@ def short(
     named, `adjudicator` if they have read it, or `barred` if they handed it back or may not see it."""
     dealer = Dealer(plan, proposals, assignments, revoked)
     reasons = ((due[0], dealer.short(due)) for due in _due(texts, proposals, assignments, plan))
-    task = ["kind", "subject"]
     own_tasks = assignments.filter(reviewer=plan.adjudicator or "")
-    read = set(own_tasks.filter(role="reviewer").select(task).iter_rows())
-    ruling = assignments.filter(role="adjudicator").join(revoked, on=[*task, "reviewer"], how="anti")
-    free = disputed.select(task).unique(maintain_order=True).join(ruling, on=task, how="anti", maintain_order="left")
+    read = set(own_tasks.filter(role="reviewer").select(SUBJECT).iter_rows())
+    ruling = assignments.filter(role="adjudicator").join(revoked, on=TASK, how="anti")
+    waiting = disputed.select(SUBJECT).unique(maintain_order=True)
+    free = waiting.join(ruling, on=SUBJECT, how="anti", maintain_order="left")
     causes = ("adjudicator" if key in read else "barred" if plan.adjudicator else "nobody" for key in free.iter_rows())
     return [(kind, reason) for kind, reason in reasons if reason] + list(zip(free["kind"], causes, strict=True))
 
@@ -165,28 +175,25 @@ def revoked(
     """kind, subject, reviewer of tasks that are taken back: they would show a trait that their reader opted out of,
     their reader handed them back, or their reader was set aside, so that no further answer would count. A task that was
     read to its end stays. `known` are units known to be present; an adjudicator reads the whole text, too."""
-    task = ["kind", "subject", "reviewer"]
     opt_outs = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     present = known.select(UNIT)
     units = {"reviewer": present, "adjudicator": pl.concat([present, disputed.select(UNIT)])}
     parts = [
-        assignments.filter(role=role)
-        .join(visible, on=["kind", "subject"])
-        .join(opt_outs, on=["reviewer", "trait"], how="semi")
+        assignments.filter(role=role).join(visible, on=SUBJECT).join(opt_outs, on=["reviewer", "trait"], how="semi")
         for role, visible in units.items()
     ]
     parts += [
         reviews.filter(out=HANDED_BACK),
         assignments.join(reviews.filter(out=SET_ASIDE), on="reviewer", how="semi"),
     ]
-    taken_back = pl.concat(part.select(task) for part in parts).unique()
-    return taken_back.join(_read(reviews), on=task, how="anti")
+    taken_back = pl.concat(part.select(TASK) for part in parts).unique()
+    return taken_back.join(_read(reviews), on=TASK, how="anti")
 
 
 def _read(reviews: pl.DataFrame) -> pl.DataFrame:
     """The `*` of each task that its reader has read to its end, unless words that they marked have left the text."""
     finished = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
-    return finished.join(reviews.filter(pl.col("out").is_in([STALE, UNFOUNDED])), on=TASK, how="anti")
+    return finished.join(reviews.filter(pl.col("out").is_in([STALE, UNFOUNDED])), on=ASSIGNMENTS.key, how="anti")
 
 
 def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: Dealer) -> Rows:
@@ -198,7 +205,7 @@ def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: D
     tasks = (
         disputed.select("kind", "subject")
         .unique(maintain_order=True)
-        .join(texts.filter("current"), on=["kind", "subject"], maintain_order="left")
+        .join(texts.filter("current"), on=SUBJECT, maintain_order="left")
     )
     rows: Rows = []
     for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows():
@@ -239,9 +246,9 @@ def units(
     reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing distinguishes them.
     """
     current = texts.filter("current").select("kind", "subject", "digest")
-    tasks = assignments.with_row_index("task").drop("digest", "batch").join(current, on=["kind", "subject"])
-    reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=TASK, how="anti")
-    ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=["kind", "subject"])
+    tasks = assignments.with_row_index("task").drop("digest", "batch").join(current, on=SUBJECT)
+    reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=ASSIGNMENTS.key, how="anti")
+    ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=SUBJECT)
     suggestions = _suggestions(proposals, texts)
     planted = suggestions.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
     rows = pl.concat([_to_read(reading, reviews, suggestions, planted), ruling], how="diagonal_relaxed")
@@ -257,10 +264,10 @@ def units(
 
 def _to_read(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, planted: pl.DataFrame) -> pl.DataFrame:
     """The tasks of reviewers, one row per trait: proposed ones unless blind, those answered before, decoys, and `*`."""
-    task = ["kind", "subject", "reviewer", "role"]
-    proposed = reading.filter(~pl.col("why").is_in(BLIND)).join(shown.select(UNIT), on=["kind", "subject"])
-    answered = reading.join(reviews.filter(pl.col("trait") != "*").select(*task, "trait"), on=task)
-    decoys = reading.join(planted.select(*UNIT, "reviewer"), on=["kind", "subject", "reviewer"])
+    proposed = reading.filter(~pl.col("why").is_in(BLIND)).join(shown.select(UNIT), on=SUBJECT)
+    by_name = reviews.filter(pl.col("trait") != "*").select(*ASSIGNMENTS.key, "trait")
+    answered = reading.join(by_name, on=ASSIGNMENTS.key)
+    decoys = reading.join(planted.select(*UNIT, "reviewer"), on=TASK)
     ends = reading.with_columns(trait=pl.lit("*"))
     return pl.concat([part.select(*reading.columns, "trait") for part in (proposed, decoys, answered, ends)]).unique()
 
@@ -272,7 +279,7 @@ def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     current = texts.filter("current").select("kind", "subject", "turns")
     quotes = [
         [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
-        for row in rows.join(current, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
+        for row in rows.join(current, on=SUBJECT, how="left", maintain_order="left").iter_rows(named=True)
     ]
     founded = rows.with_columns(pl.Series("spans", quotes, dtype=pl.List(SPAN)))
     return last(founded.filter(pl.col("spans").list.len() > 0), *UNIT)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from saferec_builder.storage.tables import UNIT, digest
+from saferec_builder.storage.tables import SUBJECT, TASK, UNIT, digest
 
 BETWEEN = 3  # other tasks between two audits of one reviewer, while there are any
 AUDIT = "audit"
@@ -92,7 +92,6 @@ class Dealer:
     def __init__(
         self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, revoked: pl.DataFrame | None
     ) -> None:
-        task = ("kind", "subject", "reviewer")
         self.plan, self.traits, self.rows, self.spent = plan, _shown_traits(proposals), list[tuple[str, ...]](), 0
         self.over = False  # a task exceeded the budget
         self.left: Counter[str] = Counter()  # tasks still to come, without audits, that a reviewer may get
@@ -104,8 +103,8 @@ class Dealer:
         self.since = dict.fromkeys(plan.reviewers, 0)  # other tasks since the last audit
         self.had = dict[Key, set[str]]()  # everybody who ever had it, to read or to rule on, cannot get it again
         self.have = dict[Key, set[str]]()  # its readers whose votes make a label
-        taken_back = set() if revoked is None else set(revoked.select(task).iter_rows())
-        for kind, subject, name, role, why, batch in assignments.select(*task, "role", "why", "batch").iter_rows():
+        taken_back = set() if revoked is None else set(revoked.select(TASK).iter_rows())
+        for kind, subject, name, role, why, batch in assignments.select(*TASK, "role", "why", "batch").iter_rows():
             key = (kind, subject)
             self.had.setdefault(key, set()).add(name)
             if role != "reviewer":
@@ -232,13 +231,13 @@ def _all_traits(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tup
 
 def _shown_traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     """(kind, subject) -> the traits that a task on it would show."""
-    by_task = claims(proposals.select(*UNIT, "verdict")).group_by("kind", "subject").agg("trait")
+    by_task = claims(proposals.select(*UNIT, "verdict")).group_by(SUBJECT).agg("trait")
     return {(kind, subject): set(traits) for kind, subject, traits in by_task.iter_rows()}
 
 
 def costs(proposals: pl.DataFrame) -> pl.DataFrame:
     """kind, subject, cost: the number of claims of a task; a task without claims has no row and costs one."""
-    return claims(proposals).group_by("kind", "subject").agg(cost=pl.col("trait").n_unique())
+    return claims(proposals).group_by(SUBJECT).agg(cost=pl.col("trait").n_unique())
 
 
 def claims(proposals: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import polars as pl
 
 from saferec_builder.core.errors import ReviewError
-from saferec_builder.storage.tables import digest, keyed_digest
+from saferec_builder.storage.tables import SUBJECT, digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
 UNKNOWN = "\ufffd"  # replaces U+0000 in what people wrote: PostgreSQL cannot store it
@@ -90,7 +90,7 @@ class Task:
         return task_id(self.kind, self.subject, self.digest, self.reviewer, self.role)
 
 
-TASK = tuple(column.name for column in fields(Task))  # the columns that identify a task and the text it showed
+TASK_AND_TEXT = tuple(column.name for column in fields(Task))  # the columns that identify a task and the text it showed
 
 
 def rows_by_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
@@ -98,24 +98,23 @@ def rows_by_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any
     rows_by_task: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in units.iter_rows(named=True):
         rows_by_task.setdefault((row["kind"], row["subject"], row["reviewer"], row["role"]), []).append(row)
-    return ((Task(*(rows[0][name] for name in TASK)), rows) for rows in rows_by_task.values())
+    return ((Task(*(rows[0][name] for name in TASK_AND_TEXT)), rows) for rows in rows_by_task.values())
 
 
 def ids(rows: pl.DataFrame) -> list[str]:
     """The `task_id` of each row."""
-    return [task_id(*row) for row in rows.select(TASK).iter_rows()]
+    return [task_id(*row) for row in rows.select(TASK_AND_TEXT).iter_rows()]
 
 
 def tasks(rows: pl.DataFrame) -> dict[str, Task]:
     """`task_id` -> the task, for all tasks in these rows."""
-    unique_tasks = (Task(*row) for row in rows.select(TASK).unique(maintain_order=True).iter_rows())
+    unique_tasks = (Task(*row) for row in rows.select(TASK_AND_TEXT).unique(maintain_order=True).iter_rows())
     return {task.id: task for task in unique_tasks}
 
 
 def shown(assignments: pl.DataFrame, texts: pl.DataFrame) -> dict[str, Task]:
     """`task_id` -> the task, for every text that a person may have seen: an assignment covers all its revisions."""
-    subject = ["kind", "subject"]
-    return tasks(assignments.drop("digest").join(texts.select(*subject, "digest"), on=subject))
+    return tasks(assignments.drop("digest").join(texts.select(*SUBJECT, "digest"), on=SUBJECT))
 
 
 Dropped = tuple[str, str, str, str, str]

@@ -11,9 +11,9 @@ import polars as pl
 
 from annotation import controls, precision_bounds, recall_bounds
 from annotation.confidence_bounds import Bound
-from annotation.progress import TASK
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.tables import TASK
 
 Row = dict[str, Any]
 POINTS = 120  # of a curve: more are not visible

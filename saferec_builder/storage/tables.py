@@ -37,6 +37,8 @@ def _table(name: str, definition: dict[str, Any]) -> Table:
 _DEFINITIONS = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 TABLES = {name: _table(name, definition) for name, definition in _DEFINITIONS.items()}
 UNIT = ("kind", "subject", "trait")  # what is asked, reviewed and counted
+SUBJECT = ("kind", "subject")  # a conversation or an item
+TASK = (*SUBJECT, "reviewer")  # a subject that one person reads, or rules on
 
 ASKED = TABLES["asked"]
 ASSIGNMENTS = TABLES["assignments"]

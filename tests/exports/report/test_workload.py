@@ -4,10 +4,10 @@ import polars as pl
 import pytest
 
 from annotation import recall_bounds as bounds
-from annotation.progress import TASK
 from exports.report import workload
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
+from saferec_builder.storage.tables import TASK
 from tests.worlds.release_world import conversation, label, labels
 from tests.worlds.report_world import frame, vote
 
