@@ -6,7 +6,7 @@ from annotation.review_state import gather
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import unknown_trait
 from saferec_builder.mining import withheld
-from saferec_builder.storage import tables, texts_on_disk as spool
+from saferec_builder.storage import tables, texts_on_disk
 from saferec_builder.storage.workspace import Workspace
 
 STAGES = ("proposals", "labels")
@@ -35,7 +35,7 @@ def browse(
     rows = withheld.without(
         claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi"), state.withheld
     )
-    texts = spool.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
+    texts = texts_on_disk.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
     with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans").unnest("spans")
     text = pl.col("turns").list.get(pl.col("turn")).struct.field("text")
     named = with_texts.with_columns(text, conversation="subject")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from annotation import confidence_bounds as bounds, controls, recall_bounds
+from annotation import confidence_bounds, controls, recall_bounds
 from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
 from annotation.controls import Blind
 from annotation.recall_bounds import LabelBounds
@@ -278,7 +278,8 @@ def _message(error: Exception) -> str:
 def _bounds(stated: Certificate) -> LabelBounds:
     """The bounds from the document's counts; raises ValueError if the counts are impossible."""
     truth, gold, pooled = stated.of_the_truth, stated.on_gold, stated.false_of_all
-    missed, invented = bounds.rate(gold.missed, gold.units_present), bounds.rate(gold.invented, gold.units_absent)
+    missed = confidence_bounds.rate(gold.missed, gold.units_present)
+    invented = confidence_bounds.rate(gold.invented, gold.units_absent)
     return replace(
         _recall_bounds(stated, Blind.of(truth.controls, truth.missed)),
         gold=gold.model_dump() | {"missed_at_most": missed, "invented_at_most": invented},
@@ -309,7 +310,7 @@ def _audit(missed: Missed, zone: int) -> Audit:
 def _false_share(wrong: Wrong) -> FalseShare:
     counts = {name: getattr(wrong, name) for name in ("zone", "right", "waiting")}
     _check_counts(counts)
-    return bounds.false_share(outcomes=_outcomes(wrong.rechecked, wrong.wrong), **counts)
+    return confidence_bounds.false_share(outcomes=_outcomes(wrong.rechecked, wrong.wrong), **counts)
 
 
 def _check_counts(counts: Mapping[str, int | None]) -> None:

@@ -6,12 +6,13 @@ gives  decoys to plant, and per reviewer how much gold was found and how many de
 A decoy is shown to only one reader of a task, so that two careless people cannot make a label of it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 
-from annotation import careless_reviewers as attention
+from annotation import careless_reviewers
 from annotation.tools.tasks_and_answers import Turn
 from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -97,19 +98,21 @@ def results(
     on_gold = {"gold": truth.sum(), "gold_found": (yes & truth).sum(), "gold_false_alarms": (yes & ~truth).sum()}
     unit = ["kind", "subject", "reviewer", "trait"]
     on_decoys = answers.join(planted.select(unit), on=unit)
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter[str]] = {}
     for rows in (
         on_gold_rows.group_by("reviewer").agg(**on_gold),
         on_decoys.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()),
         read.group_by("reviewer").agg(blind_controls=pl.len(), blind_controls_missed=pl.col("missed").sum()),
     ):
         for row in rows.iter_rows(named=True):
-            counts.setdefault(row.pop("reviewer"), {}).update(row)
-    names = {"accepted": "accepted", "decoys": "decoys", "missed": "blind_controls_missed", "there": "blind_controls"}
-    return {
-        reviewer: facts | {"flagged": attention.flags(**{name: facts.get(row, 0) for name, row in names.items()})}
-        for reviewer, facts in counts.items()
-    }
+            counts.setdefault(row.pop("reviewer"), Counter()).update(row)
+    results: dict[str, dict[str, JsonValue]] = {}
+    for reviewer, n in counts.items():
+        flags = careless_reviewers.flags(
+            accepted=n["accepted"], decoys=n["decoys"], missed=n["blind_controls_missed"], there=n["blind_controls"]
+        )
+        results[reviewer] = {**n, "flagged": [*flags]}
+    return results
 
 
 def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy, known: pl.DataFrame) -> pl.DataFrame:

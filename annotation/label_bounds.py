@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from annotation import aggregation, controls, precision_bounds, recall_bounds, sampling_design as design
+from annotation import aggregation, controls, precision_bounds, recall_bounds, sampling_design
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import GOLD
@@ -49,7 +49,7 @@ def bounds(data: Reviewed) -> LabelBounds:
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks; and
     what the flags miss of the items that a person or a proposer has read."""
     slugs = data.taxonomy.slugs
-    verdicts = design.ever_judged(data.judged, data.labels, data.reviews, data.current)
+    verdicts = sampling_design.ever_judged(data.judged, data.labels, data.reviews, data.current)
     blind = controls.blind_misses(readings(data), data.readers)
     drawn = (data.design, data.current, data.assignments, verdicts, data.gold)
     misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, blind=blind, gone=data.erased)
@@ -63,7 +63,7 @@ def bounds(data: Reviewed) -> LabelBounds:
 def _of_flags(data: Reviewed) -> LabelBounds:
     """The bounds on unsafe-item flags: relative to what the readers of a plot, and the adjudicator, would flag."""
     flags = aggregation.plots(data.judged, data.standing, data.taxonomy.slugs, data.readers)
-    of_items = (frame.filter(kind="item_flag") for frame in (data.labels, data.reviews))
-    verdicts = design.ever_judged(flags, *of_items, data.plots)
+    labels, reviews = (frame.filter(kind="item_flag") for frame in (data.labels, data.reviews))
+    verdicts = sampling_design.ever_judged(flags, labels, reviews, data.plots)
     drawn = (data.design, data.plots, data.assignments, verdicts, GOLD.empty)
     return recall_bounds.bounds(*drawn, data.taxonomy.slugs, kind="item_flag")

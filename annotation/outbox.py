@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import polars as pl
 
-from annotation import task_assignment as dealing
+from annotation import task_assignment
 from annotation.review_state import ReviewState, gather
 from annotation.tools import files
 from annotation.tools.tasks_and_answers import TASK_AND_TEXT, Task, base_id, ids, tasks as tasks_of
-from saferec_builder.core import os_error_messages as refusals
+from saferec_builder.core import os_error_messages
 from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -110,7 +110,7 @@ def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
         adopt(ws)
         assigned = workspace.read(ws, tables.ASSIGNMENTS)
         _write(ws, pl.concat([_read(ws).filter("new").join(assigned, on=TASK_AND_TEXT, how="semi"), in_doubt(ws)]))
-        reason = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
+        reason = os_error_messages.line(fault) if isinstance(fault, OSError) else str(fault)
         if reason is None or new.is_empty() or isinstance(fault, UsageError):
             raise
         count = new.join(assigned, on=TASK_AND_TEXT, how="semi").height
@@ -149,11 +149,11 @@ def remaining_budget(ws: Workspace, names: Iterable[str], proposals: pl.DataFram
     """The part of a budget of units that an interrupted push to these people has not assigned yet, so that a second run
     assigns only the rest. -1 if all is assigned, since 0 means no budget."""
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")
-    rows = rows.filter(pl.col("why") != dealing.CONTROL)  # controls are not part of the budget
+    rows = rows.filter(pl.col("why") != task_assignment.CONTROL)  # controls are not part of the budget
     if not budget or rows.is_empty():
         return budget
     assigned = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK_AND_TEXT, how="semi")
-    costs = assigned.join(dealing.costs(proposals), on=tables.SUBJECT, how="left")["cost"].fill_null(1)
+    costs = assigned.join(task_assignment.costs(proposals), on=tables.SUBJECT, how="left")["cost"].fill_null(1)
     spent = int(costs.sum())
     return budget - spent if spent < budget else -1
 

@@ -10,7 +10,7 @@ flags of an item become warnings with votes of their own.
 
 import polars as pl
 
-from annotation import aggregation, confidence_bounds as certificates, controls, review_history
+from annotation import aggregation, confidence_bounds, controls, review_history
 from annotation.confidence_bounds import ALPHA, FalseShare
 from annotation.task_assignment import AUDIT, by_turn
 from saferec_builder.storage.evidence_check import first_fault
@@ -56,7 +56,7 @@ def false_shares(
         drawn = _begun([ruled.get(unit) for unit in units if _hash(unit) <= cut])
         others = sum(trait in (None, unit[1]) for unit in right)
         outcomes = tuple(int(verdict != "present") for verdict in drawn)
-        return certificates.false_share(len(units), outcomes, others, drawn.count(None))
+        return confidence_bounds.false_share(len(units), outcomes, others, drawn.count(None))
 
     return {slug: share(slug) for slug in slugs}, share(None)
 
@@ -144,7 +144,7 @@ def carried(
         units = [(subject, str(trait)) for subject in group["subject"]]
         answers = {unit: verdicts.get(unit) or "none" for unit in units if unit in read}
         drawn = _drawn(units, answers, audited, draw)
-        wrong = certificates.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
+        wrong = confidence_bounds.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
         unread = [unit for unit in units if unit not in read]
         if unread and wrong + drawn.count(None) <= ALPHA * len(unread):  # those would become labels too
             carried_units.update(unread)
@@ -188,4 +188,4 @@ def words(share: FalseShare) -> str:
     need = "recheck all" if share.more is None else f"{share.more:,} more recheck{'s' * (share.more != 1)}"
     if share.share is None:
         return f"n/a ({need})"
-    return certificates.at_most(share.share) + (" (certified)" if share.certified else f" ({need})")
+    return confidence_bounds.at_most(share.share) + (" (certified)" if share.certified else f" ({need})")

@@ -7,13 +7,13 @@ import polars as pl
 from annotation import (
     aggregation,
     agreement,
-    gold_and_decoys as quality_checks,
+    gold_and_decoys,
     label_bounds,
     recall_bounds as recall,
     rejections,
     reliability,
     reviewer_opt_outs as opt_outs,
-    task_assignment as dealing,
+    task_assignment,
 )
 from annotation.recall_bounds import LabelBounds
 from annotation.review_state import ReviewState, gather, open_units, reported, undone
@@ -62,7 +62,7 @@ def progress(
 
     `votes` are those of reviewers; a unit is `read` if at least `readers` of them voted, `begun` if fewer did.
     """
-    proposed = dealing.claims(proposals).select(UNIT).unique()
+    proposed = task_assignment.claims(proposals).select(UNIT).unique()
     assigned = proposed.join(assignments, on=SUBJECT, how="semi")
     voters = votes.group_by(UNIT).agg(pl.col("reviewer").n_unique())
     parts = {
@@ -100,7 +100,7 @@ def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     counted = state.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     rejected = rejections.waiting(units)
-    quality = quality_checks.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
+    quality = gold_and_decoys.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
     ranked = reliability.rank(aggregation.by_reviewers(state.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {

@@ -12,22 +12,22 @@ import polars as pl
 from annotation import (
     connections,
     controls,
-    gold_and_decoys as quality_checks,
+    gold_and_decoys,
     outbox,
     pull,
     push_checks as checks,
     reviewer_opt_outs as opt_outs,
     routing,
-    sampling_design as design,
+    sampling_design,
     servers,
-    task_assignment as dealing,
+    task_assignment,
 )
 from annotation.page import links
 from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import ReviewState, found_units, gather, queue, still_open
 from annotation.task_assignment import Plan
-from annotation.tools import files, task_conversion as sheets
+from annotation.tools import files, task_conversion
 from annotation.tools.guidelines import GUIDELINES, guideline, page_for
 from annotation.tools.tasks_and_answers import TASK_AND_TEXT, keyed_id, sheet_id
 from saferec_builder.core.counts import Counts
@@ -172,10 +172,10 @@ def _with_design(state: ReviewState, plan: Plan) -> Plan:
     """The plan with the sampling design; new conversations and items get their place in it before anything is sent."""
     claimed = routing.called_for(state.proposals, plan).union(state.assignments.select("kind", "subject").iter_rows())
     sure = routing.all_sure(state.proposals, state.sure, plan)
-    new = design.arrivals(state.given, state.design, plan, claimed=claimed, sure=sure, secret=state.ws.secret)
+    new = sampling_design.arrivals(state.given, state.design, plan, claimed=claimed, sure=sure, secret=state.ws.secret)
     workspace.append(state.ws, tables.DESIGN, new)
     rows = pl.concat([state.design, new])
-    return replace(plan, zone=design.zone(rows), census=design.census(rows))
+    return replace(plan, zone=sampling_design.zone(rows), census=sampling_design.census(rows))
 
 
 def _units(state: ReviewState, minutes: float) -> int:
@@ -185,7 +185,7 @@ def _units(state: ReviewState, minutes: float) -> int:
     """
     tasks = state.standing.filter(role="reviewer").group_by(tables.TASK).agg(pl.col("seconds").max()).drop_nulls()
     speeds = (
-        tasks.join(dealing.costs(state.proposals), on=tables.SUBJECT, how="left")
+        tasks.join(task_assignment.costs(state.proposals), on=tables.SUBJECT, how="left")
         .select(pl.col("seconds") / pl.col("cost").fill_null(1))
         .to_series()
     )
@@ -198,7 +198,7 @@ def _with_gold(state: ReviewState) -> ReviewState:
     if name := state.ws.config.review.gold:
         path = state.ws.root / name
         conversations = set(state.texts.filter(kind="sensitivity")["subject"])
-        rows = quality_checks.read_gold(path, conversations, state.taxonomy, state.gold)
+        rows = gold_and_decoys.read_gold(path, conversations, state.taxonomy, state.gold)
         workspace.append(state.ws, tables.GOLD, rows)
     return replace(state, gold=workspace.read(state.ws, tables.GOLD))
 
@@ -209,8 +209,8 @@ def _decoys(state: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tupl
         return state.decoys.clear()
     untouched = assignments.join(state.decoys, on=tables.SUBJECT, how="anti")
     untouched = untouched.join(state.reviews, on=tables.SUBJECT, how="anti")
-    claims = dealing.claims(state.ever)  # a former claim may be right
-    return quality_checks.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid)
+    claims = task_assignment.claims(state.ever)  # a former claim may be right
+    return gold_and_decoys.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid)
 
 
 # ---- where to send it
@@ -232,10 +232,10 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
             if _stamp(path) != stamp:  # somebody saved it after check_pulled
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
         due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(sheet_id, state.ws.secret, guideline())
-        open_sheets = sheets.sheets(due, state.texts, state.taxonomy, {}, key)
+        open_sheets = task_conversion.sheets(due, state.texts, state.taxonomy, {}, key)
         # tasks assigned before files had keys are recorded too: their files may still come back
         old = [(task, list[str](), list[str](), "", "") for task in sorted(pull.unkeyed(state))]
-        rows = [*old, *(sheets.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets)]
+        rows = [*old, *(task_conversion.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets)]
         workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
         count = files.push(open_sheets, state.taxonomy, guideline(), paths)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
@@ -261,7 +261,7 @@ def _to_page(state: ReviewState, people: People) -> Send:
 
     def send(units: pl.DataFrame, revoked: pl.DataFrame) -> Figures:
         due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(keyed_id, state.ws.secret, links.TOOL)
-        open_sheets = sheets.sheets(due, state.texts, state.taxonomy, {}, key)
+        open_sheets = task_conversion.sheets(due, state.texts, state.taxonomy, {}, key)
         # keys depend on the questions alone: an open page also shows later proposals and facts
         rows = [(links.TOOL, sheet.task.reviewer, sheet.key, "", "there") for sheet in open_sheets]
         workspace.append(state.ws, tables.SENT, tables.SENT.frame(rows))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from annotation import confidence_bounds as certificates, controls, routing, sampling_design as drawing
+from annotation import confidence_bounds, controls, routing, sampling_design
 from annotation.confidence_bounds import Audit, Bound, FalseShare
 from annotation.controls import NOBODY, Blind
 from annotation.task_assignment import claims
@@ -66,16 +66,16 @@ def bounds(
     (sampling_design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them.
     `gone`: TOMBSTONES.
     """
-    design, assignments, judged = drawing.with_erased(design, assignments, judged, gone)
+    design, assignments, judged = sampling_design.with_erased(design, assignments, judged, gone)
     labels = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")
     verdicts: dict[str, dict[str, str | None]] = {subject: dict(rows) for subject, rows in labels.items()}
-    strata = drawing.strata(design, current, assignments, kind)
-    of_any = drawing.states_of_any(verdicts, slugs)
-    of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
+    strata = sampling_design.strata(design, current, assignments, kind)
+    of_any = sampling_design.states_of_any(verdicts, slugs)
+    of_all = sampling_design.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
     audits = {}
     for slug in slugs:
         sure = {subject for subject, trait in auto if trait == slug}
-        audits[slug] = drawing.audit(strata, drawing.states(verdicts, slug), verdicts, sure)
+        audits[slug] = sampling_design.audit(strata, sampling_design.states(verdicts, slug), verdicts, sure)
     open_subjects = {subject for subject in strata.read if of_any.get(subject) is None}
     assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return replace(
@@ -92,21 +92,21 @@ def bounds(
 def from_audits(audits: Mapping[str, Audit], of_all: Audit, blind: Blind) -> LabelBounds:
     """The bounds of each trait and of any; the other fields are empty."""
     # the other half of DELTA is for what the readers themselves miss
-    apart = certificates.bound(of_all, certificates.DELTA / 2).share
+    apart = confidence_bounds.bound(of_all, confidence_bounds.DELTA / 2).share
     measured = controls.certifies(apart, blind)
-    traits = {slug: replace(certificates.bound(audit), measured=measured) for slug, audit in audits.items()}
-    pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
+    traits = {slug: replace(confidence_bounds.bound(audit), measured=measured) for slug, audit in audits.items()}
+    pooled = replace(confidence_bounds.bound(of_all), measured=measured, of_any=True)
     return LabelBounds(traits, pooled, together(traits), {}, blind=blind, apart=apart)
 
 
 def together(traits: Mapping[str, Bound]) -> list[str]:
     """The traits whose bounds are within the limit and hold at once, by Holm's method over these."""
-    holds = certificates.holm([bound.log_e for bound in traits.values()])
+    holds = confidence_bounds.holm([bound.log_e for bound in traits.values()])
     return [slug for (slug, bound), ok in zip(traits.items(), holds, strict=True) if ok and bound.within]
 
 
 def _on_gold(
-    verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]
+    verdicts: sampling_design.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]
 ) -> dict[str, float | int | str | None]:
     """In how many gold conversations the labels miss a trait of their gold, or invent one, and upper bounds on these
     rates. A conversation is one unit, however many traits it has: misses in one text are not independent."""
@@ -121,10 +121,10 @@ def _on_gold(
         "unit": "conversation",
         "units_present": yes,
         "missed": missed,
-        "missed_at_most": certificates.rate(missed, yes),
+        "missed_at_most": confidence_bounds.rate(missed, yes),
         "units_absent": no,
         "invented": invented,
-        "invented_at_most": certificates.rate(invented, no),
+        "invented_at_most": confidence_bounds.rate(invented, no),
     }
 
 
@@ -140,9 +140,9 @@ def words(bound: Bound, subjects: str = "conversations") -> str:
         return f"none found, in {bound.most:,} {subjects} at most" + (f" ({need})" if waiting else "")
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
-    most = certificates.at_most(bound.share)
+    most = confidence_bounds.at_most(bound.share)
     # what waits may turn out either way: labels for it promise nothing
-    goal = "" if bound.more is None and waiting else f" for {100 * certificates.ALPHA:.0f} %"
+    goal = "" if bound.more is None and waiting else f" for {100 * confidence_bounds.ALPHA:.0f} %"
     if bound.within:
         return f"{most} ({'certified' if bound.measured else 'relative to these reviewers'})"
     return f"{most} ({need}{goal})"
@@ -191,5 +191,5 @@ def band(proposals: pl.DataFrame, undrawn: Collection[str], found: int) -> int:
     unread = [(n, doubt) for n, ((_, subject), doubt) in enumerate(ranked, 1) if subject in waiting]
     chances = [doubt for _, doubt in unread]
     all_chances = [*chances, *[0.0] * (len(waiting) - len(chances))]
-    count = certificates.plan(found, all_chances) if chances else 0
+    count = confidence_bounds.plan(found, all_chances) if chances else 0
     return unread[min(count, len(unread)) - 1][0] if count else 0

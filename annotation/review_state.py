@@ -9,7 +9,7 @@ import polars as pl
 from annotation import (
     aggregation,
     controls,
-    gold_and_decoys as quality_checks,
+    gold_and_decoys,
     precision_bounds as precision,
     rejections,
     reliability,
@@ -22,7 +22,7 @@ from annotation.label_bounds import Reviewed
 from annotation.task_assignment import BLIND, HELD_BACK, claims
 from saferec_builder import catalog
 from saferec_builder.mining import withheld
-from saferec_builder.storage import tables, texts_on_disk as spool, workspace
+from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -64,7 +64,7 @@ def gather(ws: Workspace) -> ReviewState:
     proposals = read(tables.PROPOSALS)
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # without traits that left the taxonomy
     items = _items(ws, [readings, proposals, assignments, reviews])
-    mined = spool.narrow(ws)
+    mined = texts_on_disk.narrow(ws)
     texts = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
     current, asked = texts.filter("current"), read(tables.ASKED)
     ever, proposals = proposals, standing_claims.standing(proposals, current, assignments, readings, asked, taxonomy)
@@ -117,7 +117,7 @@ def gather(ws: Workspace) -> ReviewState:
 
 def _with_turns(ws: Workspace, texts: pl.DataFrame, subjects: pl.Series) -> pl.DataFrame:
     """`texts` with the turns of all revisions of these conversations."""
-    turns = spool.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
+    turns = texts_on_disk.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
     joined = texts.join(turns, on=["subject", "digest"], how="left", suffix="_read", maintain_order="left")
     return joined.with_columns(turns=pl.coalesce("turns", "turns_read")).drop("turns_read")
 
@@ -147,7 +147,7 @@ def still_open(
     opinions = aggregation.opinions(state.votes, due)
     revoked = routing.revoked(assignments, found_units(state), due, state.standing, avoid)
     active = assignments.join(revoked, on=tables.TASK, how="anti", maintain_order="left")
-    shown = quality_checks.shown(state.decoys if planted is None else pl.concat([state.decoys, planted]))
+    shown = gold_and_decoys.shown(state.decoys if planted is None else pl.concat([state.decoys, planted]))
     opted_out = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     shown = shown.join(opted_out, on=["reviewer", "trait"], how="anti", maintain_order="left")
     units = routing.units(active, state.given, state.proposals, state.standing, opinions, shown)

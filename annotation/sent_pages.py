@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.tools import sync, task_conversion as sheets
+from annotation.tools import sync, task_conversion
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
 from annotation.tools.tasks_and_answers import SAID_AGAIN, Pulled, Task, base_id
@@ -27,7 +27,7 @@ OTHER_PAGE = "somebody edited the interface or the guidelines of its project"
 def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Taxonomy) -> None:
     """Records what these tasks ask and show, before they are sent; `pages`: key of a task -> digest of its page."""
     _write(ws, [*pages.items()])
-    rows = tables.KEYED.frame(sheets.record(sheet, guideline(), taxonomy) for sheet in new)
+    rows = tables.KEYED.frame(task_conversion.record(sheet, guideline(), taxonomy) for sheet in new)
     workspace.append(ws, tables.KEYED, rows)
 
 
@@ -66,7 +66,7 @@ def answered(ws: Workspace, open_sheets: list[Sheet], answered_keys: Collection[
 
 def refuse(ws: Workspace, responses: Iterable[Response], pulled: Pulled) -> None:
     """Records the tasks with an answer that this pull has rejected, or that is not their reader's."""
-    skipped = {row for row in pulled.returned if row[3] == sheets.SKIPPED}  # its reader is not asked again
+    skipped = {row for row in pulled.returned if row[3] == task_conversion.SKIPPED}  # its reader is not asked again
     places = {row[2] for row in pulled.drops if row not in skipped and row[3] != SAID_AGAIN}
     _write(ws, [(response.key, REFUSED) for response in responses if response.place in places])
 

@@ -10,7 +10,7 @@ import polars as pl
 from annotation import connections, losses, outbox, review_history, sent_pages
 from annotation.connections import Client
 from annotation.review_state import ReviewState
-from annotation.tools import local_label_studio as managed, sync, task_conversion as sheets
+from annotation.tools import local_label_studio, sync, task_conversion
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, shown
@@ -32,7 +32,7 @@ def send(
     """
     accounts = connections.accounts_of(state, server, names)
     key = partial(keyed_id, state.ws.secret, server.tool)
-    open_sheets = sheets.sheets(units, state.texts, state.taxonomy, sources(state), key)
+    open_sheets = task_conversion.sheets(units, state.texts, state.taxonomy, sources(state), key)
     sent: dict[str, dict[str, int]] = {}
     ledgers: dict[str, sync.Ledger] = {}  # place -> ledger, checked against the server
     assigned = shown(state.assignments, state.texts)
@@ -214,7 +214,7 @@ def fetch(state: ReviewState, server: Client, only: Mapping[str, Collection[str]
             for r in server.responses(project, people, ours, tasks[project.id], _keys(state.ws, server.tool, project))
         ]
     finally:
-        managed.clear_exports(connections.server_folder(state.ws))
+        local_label_studio.clear_exports(connections.server_folder(state.ws))
     responses = list(sent_pages.as_asked(state.ws, server.tool, raw, pulled, closed))
     answered_ids = {base_id(r.key) for r in responses}
     if only is None:
@@ -252,8 +252,8 @@ def _add_answers(pulled: Pulled, responses: list[Response], state: ReviewState, 
         traits = earlier.get((task.kind, task.subject, response.who, task.role), {})
         if response.taxonomy not in (None, state.taxonomy.digest):  # later traits cannot have been left out
             traits = {trait: taxonomies for trait, taxonomies in traits.items() if response.taxonomy in taxonomies}
-        sheets.take(pulled, response, task, ours(response.key), traits, stamp, state.taxonomy)
-        if response.outcome in (sheets.READ, sheets.RATHER_NOT) and len(pulled.drops) == drops:
+        task_conversion.take(pulled, response, task, ours(response.key), traits, stamp, state.taxonomy)
+        if response.outcome in (task_conversion.READ, task_conversion.RATHER_NOT) and len(pulled.drops) == drops:
             pulled.mend(task)
 
 

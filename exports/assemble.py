@@ -35,7 +35,7 @@ from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.conversations import AT_SIGN
-from saferec_builder.storage import tables, texts_on_disk as spool
+from saferec_builder.storage import tables, texts_on_disk
 from saferec_builder.storage.texts_on_disk import Spool
 from saferec_builder.storage.workspace import Workspace
 
@@ -319,7 +319,7 @@ def _seeded(
     """Adds `seed`: the first work that a conversation without time and seeker names; null for all others."""
     unplaced = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
     texts = snapshot.turns(unplaced)
-    refs = spool.refs(texts.with_columns(recommended=[], accepted=[], seen=[]))["ref"]
+    refs = texts_on_disk.refs(texts.with_columns(recommended=[], accepted=[], seen=[]))["ref"]
     by_ref, mentions = catalog.finders(refs, items, links, {}, undated=undated)  # splits do not depend on warnings
     seeds = [
         next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], by_ref, mentions)), None)

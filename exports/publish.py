@@ -9,7 +9,7 @@ from pathlib import Path
 from exports import (
     folder,
     hub,
-    removals_since_release as removed,
+    removals_since_release,
     required_version_bump as versioning,
     signing,
     verify,
@@ -102,12 +102,12 @@ def _send(release: Path, repo: str | None, public: bool, gated: bool, dry: bool)
 
 def _refuse_removed(ws: Workspace, release: Path) -> None:
     """Raises ReleaseError if somebody in it has asked to be removed since, and names a version without them."""
-    removals = removed.still_in(ws, release)
+    removals = removals_since_release.still_in(ws, release)
     if not removals:
         return
     names, marks = sorted(folder.versions(ws.releases), key=check_version, reverse=True), withdraw.reasons(ws.releases)
     later = [v for v in names if check_version(v) > check_version(release.name) and v not in marks]
-    clean = next((v for v in later if not removed.still_in(ws, ws.releases / v)), None)
+    clean = next((v for v in later if not removals_since_release.still_in(ws, ws.releases / v)), None)
     major = versioning.above(names[0], "major")  # rows are gone
     remedy = f"publish {clean}" if clean else f"make {major} (`saferec-build release {major}`) and publish that"
     held = many(len(removals), "conversation", "conversations")

@@ -20,16 +20,16 @@ from exports import (
     claims,
     croissant,
     folder as write,
-    formats as rows,
+    formats,
     hub,
     injection,
     released_ids,
-    verify as proof,
+    verify,
 )
 from exports.arrow import Names, plain, prompts, turns
 from exports.build_rows import NOT_BACK
 from exports.manifest_types import Facts, Stamp
-from exports.report import card_plot as charts
+from exports.report import card_plot
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.release_files import SUMS, sha256, why_withdrawn
@@ -49,7 +49,7 @@ CATALOG = (  # what to do about OTHER
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
 _KEYED = ("digest", "cut", "domain", "seeker", "time")  # in the key file if the conversation's text is not released
-_COPIED = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
+_COPIED = ("traits.toml", "provenance.json", "CHANGELOG.md", verify.CERTIFICATE, card_plot.PLOT)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
 
     release: a folder, as published or as downloaded, or NAMESPACE/NAME@VERSION on the Hub. key: its key file.
     """
-    proof.check_outside(to, ws.releases)
-    with proof.at_hand(release) as folder:
-        proof.check_outside(to, folder)
+    verify.check_outside(to, ws.releases)
+    with verify.at_hand(release) as folder:
+        verify.check_outside(to, folder)
         banks, facts = injection.banks(), write.facts_of(folder)
         if (reason := why_withdrawn(folder, facts["version"])) is not None:
             raise ReleaseError(f"{folder}: withdrawn: {reason}: put another version back")
@@ -94,8 +94,8 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
 
 
 def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: pl.DataFrame | None) -> Rebuilt:
-    to = proof.resolved(to)
-    manifest, _ = proof.verify(path, hub.BESIDE)
+    to = verify.resolved(to)
+    manifest, _ = verify.verify(path, hub.BESIDE)
     facts = manifest.copy()
     del facts["files"], facts["row_digests"]
     silent = facts["silent"]
@@ -121,7 +121,7 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
         rebuilt |= {"short_of_clear": requests - listed, "injected_unclear": {t: n for t, n in unclear.items() if n}}
         rebuilt["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
         copied = {name: (path / name).read_bytes() for name in _COPIED if (path / name).exists()}
-        schemas = rows.schemas(manifest["official"])
+        schemas = formats.schemas(manifest["official"])
         texts = {"README.md": card.render(rebuilt).encode()}
         return rebuilt, copied | texts | {"croissant.json": croissant.render(rebuilt, written.files, schemas)}
 
@@ -182,7 +182,7 @@ def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> 
                     table = _with_quotes(_with_places(table, config, present), conversations, mined["turns"])
                 yield config, split, table
     for config, counts in manifest["counts"].items():
-        for split in set(rows.CATALOG) & set(counts):
+        for split in set(formats.CATALOG) & set(counts):
             yield from ((config, split, table) for table in _tables(release, config, split))
 
 
@@ -280,7 +280,7 @@ def _replace(table: pa.Table, name: str, mask: pl.Series, values: pa.Array) -> p
 def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.DataFrame) -> pl.DataFrame:
     """Returns the items and the domain of each request whose text is put back, by its name, from the key file."""
     restored = conversations.filter(pl.col("quiet"), pl.col("place").is_not_null())
-    requests = key.join(restored, on="conversation", how="semi").select("domain", *rows.NAMED, "lists")
+    requests = key.join(restored, on="conversation", how="semi").select("domain", *formats.NAMED, "lists")
     requests = requests.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists")
     answer = pl.col("truth").list.first().replace_strict(catalog["item"], catalog["domain"], default=None)
     return requests.with_columns(domain=pl.coalesce("domain", answer), held=True).rename({"row": "conversation"})
@@ -289,11 +289,11 @@ def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.D
 def _with_items(table: pa.Table, config: str, request_items: pl.DataFrame, names: Names) -> pa.Table:
     """Returns the table with the items (and the domains) of `request_items` in the rows that have them."""
     joined = _of_rows(table, request_items)
-    columns = rows.named(config, joined, names)
+    columns = formats.named(config, joined, names)
     if config in ("sft", "sft_raw", "grpo"):
         columns["domain"] = pc.coalesce(table["domain"].combine_chunks(), plain(joined["domain"], pa.string()))
     if config == "safecrs":
-        columns["completion"] = rows.named("sft", joined, names)["completion"]
+        columns["completion"] = formats.named("sft", joined, names)["completion"]
     for name, values in columns.items():
         table = _replace(table, name, joined["held"].is_not_null(), values)
     return table

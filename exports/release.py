@@ -20,7 +20,7 @@ from exports import (
 )
 from exports.assemble import Assembled, Options, assemble
 from exports.manifest_types import Facts, Stamp
-from exports.report import card_plot as charts
+from exports.report import card_plot
 from exports.verify import CERTIFICATE
 from saferec_builder.core.release_files import SUMS, sha256
 from saferec_builder.mining.splits import SPLITS
@@ -143,9 +143,9 @@ def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
             changelog = (parent / "CHANGELOG.md").read_text(encoding="utf-8")
             stamp = Stamp(version=parent_facts["version"], sha256=sha256(parent / SUMS))
         facts["changes"] = [f"{change.size}: {change.what}" for change in changes]
-        plot = charts.draw(facts)
-        facts["plot"] = charts.PLOT if plot else None
-        texts = {charts.PLOT: plot} if plot else {}
+        plot = card_plot.draw(facts)
+        facts["plot"] = card_plot.PLOT if plot else None
+        texts = {card_plot.PLOT: plot} if plot else {}
         texts |= {
             "README.md": card.render(facts).encode(),
             "CHANGELOG.md": card.changelog(facts, parent_facts, changelog).encode(),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from exports import folder as write, formats as rows, released_ids, required_version_bump as versions
+from exports import folder as write, formats, released_ids, required_version_bump as versions
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining import withheld
 from saferec_builder.mining.conversations import pseudonym
@@ -37,7 +37,7 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
         removed_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
         ids = [*removed_ids, *_released(ws, manifest["name"], removed_ids)]
         pseudonyms = [pseudonym(source, person, ws.secret) for person in removals.of(removals.authors, source)]
-        pseudonyms = [rows.pseudonym(manifest["name"], person) for person in (*pseudonyms, *removals.erased(source))]
+        pseudonyms = [formats.pseudonym(manifest["name"], person) for person in (*pseudonyms, *removals.erased(source))]
         if (
             pseudonyms
             and source in manifest["silent"]

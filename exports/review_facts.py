@@ -4,7 +4,7 @@ from math import ceil, floor
 
 import polars as pl
 
-from annotation import aggregation, agreement, certificate, label_bounds, sampling_design as design
+from annotation import aggregation, agreement, certificate, label_bounds, sampling_design
 from annotation.certificate import Certificate, Prevalence
 from annotation.confidence_bounds import ALPHA
 from annotation.tools.tasks_and_answers import VERDICTS
@@ -79,9 +79,9 @@ def _current(snapshot: Snapshot, excluded: dict[str, str]) -> pl.Series:
 
 def weights(snapshot: Snapshot, released: pl.DataFrame, excluded: dict[str, str]) -> pl.DataFrame:
     """conversation, weight: the number of conversations that each labelled one represents, by how it was drawn."""
-    strata = design.strata(snapshot.design, _current(snapshot, excluded), snapshot.assignments, "sensitivity")
+    strata = sampling_design.strata(snapshot.design, _current(snapshot, excluded), snapshot.assignments, "sensitivity")
     labelled = released.filter(pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
-    rows = list(design.weights(strata, labelled["subject"].unique()).items())
+    rows = list(sampling_design.weights(strata, labelled["subject"].unique()).items())
     return pl.DataFrame(rows, {"conversation": pl.String, "weight": pl.Float64}, orient="row")
 
 

@@ -8,7 +8,7 @@ from annotation import review_history
 from exports import claims
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import clusters
-from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
+from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk
 from saferec_builder.storage.workspace import Workspace, parts, read
 
 _CLAIM = ("kind", "subject", "trait", "verdict", "proposer", "version", "taxonomy")
@@ -19,7 +19,7 @@ class Snapshot:
     """The tables that a release is made of, except `marks` and `origins`, which mining.withheld reads."""
 
     conversations: pl.DataFrame  # every revision with its `row` in the table, without its text
-    texts: spool.Spool  # the texts, by `row`
+    texts: texts_on_disk.Spool  # the texts, by `row`
     reviews: pl.DataFrame
     asked: pl.DataFrame
     labels: pl.DataFrame  # the last per kind, subject and trait
@@ -52,23 +52,31 @@ class Snapshot:
         texts = self.turns(cited).rename({"subject": "conversation"})
         return evidence.texts(rows, lambda: [texts], lambda: [self.catalog_rows])
 
-    def arranged(self, ws: Workspace, kept: pl.DataFrame) -> tuple[spool.Spool, list[str]]:
+    def arranged(self, ws: Workspace, kept: pl.DataFrame) -> tuple[texts_on_disk.Spool, list[str]]:
         """Returns (texts of `kept` by `place`; every ref in them, once, sorted). `kept` has row and place."""
-        arranged, refs = spool.Spool(ws.root), set[str]()
-        for rows in self.conversations.select("row").iter_slices(spool.BLOCK):
+        arranged, refs = texts_on_disk.Spool(ws.root), set[str]()
+        for rows in self.conversations.select("row").iter_slices(texts_on_disk.BLOCK):
             part = rows.hstack(self.texts.rows(rows["row"]))
             chosen = part.join(kept.select("row", "place"), on="row").drop("row")
             arranged.add(chosen)
-            refs.update(spool.refs(chosen)["ref"])
+            refs.update(texts_on_disk.refs(chosen)["ref"])
         return arranged, sorted(refs)
 
 
 def take(ws: Workspace) -> Snapshot:
     """Reads the tables; the texts go to a file on disk, which is deleted with the snapshot."""
-    texts, revisions, rows = spool.Spool(ws.root), [tables.CONVERSATIONS.empty.drop(spool.TEXT_COLUMNS)], 0
+    texts, revisions, rows = (
+        texts_on_disk.Spool(ws.root),
+        [tables.CONVERSATIONS.empty.drop(texts_on_disk.TEXT_COLUMNS)],
+        0,
+    )
     for part in parts(ws, tables.CONVERSATIONS):
-        texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.TEXT_COLUMNS))
-        revisions.append(part.drop(spool.TEXT_COLUMNS))
+        texts.add(
+            part.select(
+                pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *texts_on_disk.TEXT_COLUMNS
+            )
+        )
+        revisions.append(part.drop(texts_on_disk.TEXT_COLUMNS))
         rows += part.height
     clusters.check(ws)  # checked now: the clusters are read next, and must hold all comparisons made so far
     proposals, claimed = [tables.PROPOSALS.empty.select(_CLAIM)], [claims.NONE]

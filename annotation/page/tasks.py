@@ -16,7 +16,7 @@ from annotation import pull, rejections, review_history, reviewer_opt_outs as op
 from annotation.page import links
 from annotation.review_history import WHO
 from annotation.review_state import ReviewState, gather, queue, still_open
-from annotation.tools import task_conversion as sheets
+from annotation.tools import task_conversion
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
 from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Task, Turns, base_id, keyed_id, shown
@@ -151,7 +151,7 @@ class Tasks:
         versions = [(time, blind), (time + THEN, answer)]  # both are stored, the last one counts
         for at, version in versions if answer.blind else versions[1:]:
             pulled, response = Pulled(tool=links.TOOL), replace(_response(sheet, version, turns), time=at)
-            sheets.take(pulled, response, task, turns, answered, stamp, review.taxonomy)
+            task_conversion.take(pulled, response, task, turns, answered, stamp, review.taxonomy)
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(review, reviews=pl.concat([earlier, rows])), pulled)])
@@ -189,7 +189,7 @@ class Tasks:
         an older answer is stale; it does not depend on rejections, which come and go."""
         due, facts = queue(review, self.ws.config.review.recheck), servers.sources(review)
         units = still_open(review, assignments, due, opt_outs.avoided(self.ws))
-        every = sheets.sheets(units, review.texts, review.taxonomy, facts, lambda task, _: task)
+        every = task_conversion.sheets(units, review.texts, review.taxonomy, facts, lambda task, _: task)
         keys = [keyed_id(review.ws.secret, links.TOOL, s.key, [review.taxonomy.digest, *s.asked]) for s in every]
         return {key: replace(sheet, key=key) for key, sheet in zip(keys, every, strict=True)}
 
@@ -204,7 +204,7 @@ def content(sheet: Sheet, taxonomy: Taxonomy) -> Facts:
         cards.append(own | {"form": form, "spans": places})
     task: Facts = {"key": sheet.key, "text": sheet.task.id, "kind": sheet.task.kind, "turns": sheet.turns}
     task |= {"rules": sheet.task.role == "adjudicator", "speaker": evidence.SPEAKER[sheet.task.kind], "cards": cards}
-    task |= {"warning": sheets.warned(sheet.units, taxonomy, sheet.hard), "rejected": sheet.rejected}
+    task |= {"warning": task_conversion.warned(sheet.units, taxonomy, sheet.hard), "rejected": sheet.rejected}
     return task | {"head": sheet.head, "ask": sheet.ask}
 
 
@@ -221,7 +221,7 @@ def _response(sheet: Sheet, answer: Given, turns: Turns) -> Response:
         key=sheet.key,
         who=sheet.task.reviewer,
         place=f"page {sheet.key}",
-        outcome=sheets.READ if answer.outcome == "read" else sheets.RATHER_NOT,
+        outcome=task_conversion.READ if answer.outcome == "read" else task_conversion.RATHER_NOT,
         asked=sheet.asked,
         verdicts={n: verdicts[trait].verdict for n, trait in enumerate(sheet.asked) if trait in verdicts},
         present=[trait for trait, card in claimed.items() if card.verdict == "present"],

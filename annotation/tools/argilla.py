@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from annotation.tools import task_conversion as sheets
+from annotation.tools import task_conversion
 from annotation.tools.task_conversion import Ours, Response, Sheet, numbered, points, units16
 from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.core.json_value import JsonValue
@@ -56,14 +56,14 @@ def dialogue(turns: Turns) -> tuple[str, Places]:
 
 def record_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     """The record that `send` takes; suggestions are keyed by the name of their question."""
-    sheets.check(sheet, taxonomy)
+    task_conversion.check(sheet, taxonomy)
     text, places = dialogue(sheet.turns)
     ruling = sheet.task.role == ADJUDICATOR
     labels = {trait: numbered(n) if ruling else trait for n, trait in enumerate(sheet.asked, 1)}
     explicit = [labels[trait] for trait, (_, form, _) in sheet.suggested.items() if form == "explicit"]
     spans = [_suggestion(s, text, places, labels[t]) for t, (*_, marks) in sheet.suggested.items() for s in marks]
     cards = [
-        f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(sheets.about(unit, sheet, taxonomy))
+        f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(task_conversion.about(unit, sheet, taxonomy))
         for n, unit in enumerate(sheet.units, 1)
     ]
     end = f"Submit: {END[ruling]}. Discard: I would rather not see this."
@@ -104,9 +104,9 @@ def responses_of(
 
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited there.
     """
-    record = sheets.replace_unstorable(record)
+    record = task_conversion.replace_unstorable(record)
     key = key or str(record.get("external_id"))
-    turns, page = ours(key), sheets.page_digest(record["fields"])
+    turns, page = ours(key), task_conversion.page_digest(record["fields"])
     served = html.unescape(record["fields"].get("dialogue") or "")
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
@@ -122,9 +122,9 @@ def responses_of(
             unsure=[t for t in values.get("unsure") or [] if t != NOTHING],
             note=values.get("note") or None,
             time=datetime.fromisoformat(row["updated_at"]).replace(tzinfo=UTC),
-            outcome=sheets.RATHER_NOT if row["status"] == "discarded" else sheets.READ,
+            outcome=task_conversion.RATHER_NOT if row["status"] == "discarded" else task_conversion.READ,
             verdicts={
-                int(name.removeprefix("verdict_")) - 1: dict(sheets.CHOICES).get(str(value), "")
+                int(name.removeprefix("verdict_")) - 1: dict(task_conversion.CHOICES).get(str(value), "")
                 for name, value in values.items()
                 if CARD.fullmatch(name)
             },
@@ -144,10 +144,12 @@ def _add_span(span: dict[str, Any], ours: tuple[str, Places], turns: Turns, serv
     start, end = points(text, span["start"]), points(text, span["end"])
     spans: list[Span] = []
     for turn, offset, length in places:
-        spans += sheets.words_at(turn, turns[turn]["text"], max(start - offset, 0), max(min(end - offset, length), 0))
+        spans += task_conversion.words_at(
+            turn, turns[turn]["text"], max(start - offset, 0), max(min(end - offset, length), 0)
+        )
     same = spans and served[start:end] == text[start:end]
     words = None if same else served[points(served, span["start"]) : points(served, span["end"])]
-    sheets.take_mark(response, span["label"], spans, turns, words)
+    task_conversion.take_mark(response, span["label"], spans, turns, words)
 
 
 def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False) -> list[dict[str, Any]]:
@@ -165,7 +167,7 @@ def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False
     span: dict[str, Any] = {"type": "span", "field": "dialogue", "allow_overlapping": True, "options": options, **limit}
     verdicts: dict[str, Any] = {
         "type": "label_selection",
-        "options": [{"value": word, "text": word} for word in (*dict(sheets.CHOICES), NO_CARD)],
+        "options": [{"value": word, "text": word} for word in (*dict(task_conversion.CHOICES), NO_CARD)],
     }
     thing = ": click its number" if ruling else ", or something else: click its name"
     rows = [(f"verdict_{n}", f"Proposal {n}", verdicts) for n in range(1, cards + 1)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from annotation.tools import server_errors as failures, sync
+from annotation.tools import server_errors, sync
 from annotation.tools.argilla import ADJUDICATOR, LAYOUT, SIZES, place, questions, record_of, responses_of
 from annotation.tools.guidelines import page_for
 from annotation.tools.reply_models import PAGE
@@ -59,14 +59,14 @@ class Server:
         import httpx
         from argilla import Argilla
 
-        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.refuse_foreign_redirect]}
+        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [server_errors.refuse_foreign_redirect]}
         return Argilla(self.url, self.token, timeout=self.timeout, retries=0, limits=limits, event_hooks=hooks)
 
     @contextmanager
     def _requests(self, doing: str) -> Iterator["ArgillaAPI"]:
         from argilla._exceptions import ArgillaCredentialsError, ArgillaError
 
-        with failures.translated_errors(self.url, doing, ArgillaError, hide=self.token):
+        with server_errors.translated_errors(self.url, doing, ArgillaError, hide=self.token):
             try:
                 yield self.client.api
             except ArgillaCredentialsError as fault:
@@ -250,7 +250,7 @@ class Server:
                     response.link = f"{self.url}/dataset/{project.id}/annotation-mode"
                     response.project = project.id
                     yield response
-        except failures.Missing:
+        except server_errors.Missing:
             return  # deleted since it was listed
 
 

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from annotation.tools import task_conversion as sheets
+from annotation.tools import task_conversion
 from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, units16
 from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.core.json_value import JsonValue
@@ -66,7 +66,7 @@ def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
 
 def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     """The task in the format of the import."""
-    sheets.check(sheet, taxonomy)
+    task_conversion.check(sheet, taxonomy)
     prediction = {"model_version": "proposal", "result": list(_regions(sheet))}
     data: dict[str, Any] = {"key": sheet.key, "ask": "\n".join(part for part in (sheet.head, sheet.ask) if part)}
     data |= {"turns": sheet.turns, "cards": [_card(n, sheet, taxonomy) for n in range(len(sheet.units))]}
@@ -79,7 +79,9 @@ def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
 
 def page_of(task: dict[str, Any]) -> str:
     """Digest of the parts of a task's data that the page shows."""
-    return sheets.page_digest({name: task["data"].get(name) for name in ("ask", "turns", "cards", "labels", "items")})
+    return task_conversion.page_digest(
+        {name: task["data"].get(name) for name in ("ask", "turns", "cards", "labels", "items")}
+    )
 
 
 def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
@@ -88,10 +90,10 @@ def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
     trait = taxonomy[unit["trait"]]
     choices: list[JsonValue] = [
         {"value": name, "alias": f"{trait.slug} {verdict}"} | ({"hotkey": keys[n]} if keys else {})
-        for n, (name, verdict) in enumerate(sheets.CHOICES)
+        for n, (name, verdict) in enumerate(task_conversion.CHOICES)
     ]
-    votes = sheets.opinions(unit)
-    lines = [line for line in sheets.about(unit, sheet, taxonomy) if line not in votes]
+    votes = task_conversion.opinions(unit)
+    lines = [line for line in task_conversion.about(unit, sheet, taxonomy) if line not in votes]
     votes_line: dict[str, JsonValue] = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
     return {"name": trait.name, "about": "\n".join(lines), "choices": choices} | votes_line
 
@@ -136,7 +138,7 @@ def responses_of(
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited. The server
     stores any answer and any task data that its users send: values of another shape are ignored.
     """
-    task = sheets.replace_unstorable(task)
+    task = task_conversion.replace_unstorable(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     page = page_of({"data": data})
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
@@ -151,15 +153,15 @@ def responses_of(
             time=_time(row.get("updated_at")),
             guideline=text_of(data.get("guideline")),
             taxonomy=text_of(data.get("taxonomy")),
-            shown=sheets.marks_of(data.get("shown")),
+            shown=task_conversion.marks_of(data.get("shown")),
             forged="" if editor == author else _forged(editor, people),
         )
         if cards:
-            response.outcome, response.verdicts = sheets.READ, {}
+            response.outcome, response.verdicts = task_conversion.READ, {}
         served = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
         _read_results(list_of(row.get("result")), ours(response.key), served, response)
         if row.get("was_cancelled"):  # it contains the pre-marked words nevertheless
-            response.outcome = sheets.RATHER_NOT if cards else sheets.SKIPPED
+            response.outcome = task_conversion.RATHER_NOT if cards else task_conversion.SKIPPED
         yield response
 
 
@@ -224,11 +226,13 @@ def _add_region(value: dict[str, Any], turns: Turns, served: list[str], trait: s
     spans: list[Span] = []
     for n, text in enumerate(texts, first):
         start, stop = points(text, begin) if n == first else 0, points(text, end) if n == last else len(text)
-        spans += sheets.words_at(n, text, start, stop)
+        spans += task_conversion.words_at(n, text, start, stop)
     quote = str(value.get("text") or "")
     edited = [words for span in spans if (words := _words_at(served, span)) != span["quote"]]
     same = spans and not edited and (not quote or first < last or _bare(quote) == _bare(spans[0]["quote"]))
-    sheets.take_mark(response, trait, spans, turns, None if same else quote or " ".join(edited), moves=first == last)
+    task_conversion.take_mark(
+        response, trait, spans, turns, None if same else quote or " ".join(edited), moves=first == last
+    )
 
 
 def _words_at(served: list[str], span: Span) -> str:

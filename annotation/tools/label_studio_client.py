@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from annotation.tools import server_errors as failures, sync
+from annotation.tools import server_errors, sync
 from annotation.tools.guidelines import page_for
 from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, page_of, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
@@ -68,7 +68,7 @@ class Server:
     def _web(self) -> "Client":
         import httpx
 
-        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.refuse_foreign_redirect]}
+        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [server_errors.refuse_foreign_redirect]}
         return httpx.Client(timeout=self.timeout, limits=limits, follow_redirects=True, event_hooks=hooks)
 
     @contextmanager
@@ -76,7 +76,7 @@ class Server:
         from label_studio_sdk.core.api_error import ApiError
         from label_studio_sdk.core.parse_error import ParsingError
 
-        with failures.translated_errors(self.url, doing, ApiError, ParsingError, hide=self.token):
+        with server_errors.translated_errors(self.url, doing, ApiError, ParsingError, hide=self.token):
             yield self.client
 
     def _required(self, value: Given | None) -> Given:

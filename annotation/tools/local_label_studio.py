@@ -19,7 +19,7 @@ from typing import TypedDict
 
 import httpx2
 
-from annotation.tools import server_errors as failures
+from annotation.tools import server_errors
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.locks import file_lock
 from saferec_builder.storage.whole_files import write_private
@@ -313,7 +313,7 @@ def account(folder: Path, facts: Facts, invite: Callable[[], str], name: str) ->
 
 def _account(folder: Path, facts: Facts, invite: str, name: str) -> Account:
     account = Account(email=_email(name), password=secrets.token_urlsafe(12))
-    hooks = {"response": [failures.refuse_foreign_redirect]}
+    hooks = {"response": [server_errors.refuse_foreign_redirect]}
     with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=hooks) as web:
         form = web.get(invite).text
         token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]

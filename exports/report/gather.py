@@ -13,7 +13,7 @@ from annotation import (
     agreement,
     label_bounds,
     progress,
-    review_state as desk,
+    review_state,
     reviewer_opt_outs as opt_outs,
 )
 from exports import (
@@ -24,7 +24,7 @@ from exports import (
     released_ids,
     removals_since_release,
     required_version_bump as versioning,
-    verify as proof,
+    verify,
     withdraw,
 )
 from exports.manifest_types import Facts
@@ -47,7 +47,7 @@ _FACTS = ("name", "version", "created", "licence", "split_rule", "counts", "sour
 
 def gather(ws: Workspace, version: str | None = None) -> Figures:
     """Returns all values of the page but its runs. version: of the release, by default the newest, if there is one."""
-    state = desk.gather(ws)
+    state = review_state.gather(ws)
     taxonomy = state.taxonomy
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
     conversations = conversations.filter(~conversations["conversation"].is_in(list(state.withheld)))
@@ -70,7 +70,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     # by the labels that this page counts: reviews pulled since are not in them, and count as missed until they are
     bounds = label_bounds.bounds(replace(state, judged=labels, auto=frozenset(auto)))
     reviews = aggregation.by_reviewers(state.votes)
-    tasks = progress.tasks(state, desk.open_units(state, opt_outs.avoided(ws)))
+    tasks = progress.tasks(state, review_state.open_units(state, opt_outs.avoided(ws)))
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)
     return {
         "name": ws.config.dataset.name,
@@ -110,7 +110,7 @@ def _doubts(ws: Workspace, version: str) -> list[str]:
     if (reason := withdraw.reasons(ws.releases).get(version)) is not None:
         notes.append(f"release {version} was withdrawn: {reason}: do not use it, make or show another version")
     try:
-        proof.verify(release, hub.BESIDE)
+        verify.verify(release, hub.BESIDE)
     except ReleaseError:
         command = f"`saferec-build verify {release.relative_to(ws.root)}` names the first fault"
         notes.append(f"release {version} was changed or damaged after it was made, its figures may be false: {command}")
