@@ -14,11 +14,12 @@ import polars as pl
 from annotation.review_history import SET_ASIDE, STALE
 from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claims, deal
 from saferec_builder.core import titles
+from saferec_builder.storage import tables
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
 from saferec_builder.storage.tables import (
+    ANSWER,
     ASSIGNMENTS,
     HANDED_BACK,
-    REVIEWS,
     SPAN,
     SUBJECT,
     TASK,
@@ -224,7 +225,7 @@ UNITS = pl.Schema(
     {name: ASSIGNMENTS.schema[name] for name in ("kind", "subject", "reviewer", "role", "digest", "why")}
     | dict.fromkeys(("trait", "verdict", "form"), pl.String())
     | {"spans": pl.List(SPAN)}
-    | {f"own_{name}": REVIEWS.schema[name] for name in ("verdict", "form", "spans", "note", "seconds")}
+    | {f"own_{name}": tables.REVIEWS.schema[name] for name in ("verdict", "form", "spans", "note", "seconds")}
     | {"said": pl.List(pl.String)}
 )
 
@@ -250,7 +251,7 @@ def units(
     reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=ASSIGNMENTS.key, how="anti")
     ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=SUBJECT)
     suggestions = _suggestions(proposals, texts)
-    planted = suggestions.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
+    planted = suggestions.clear().with_columns(reviewer=pl.lit("")) if decoys is None else _founded(decoys, texts)
     rows = pl.concat([_to_read(reading, reviews, suggestions, planted), ruling], how="diagonal_relaxed")
     with_claims = rows.filter(~pl.col("why").is_in(BLIND)).join(suggestions, on=UNIT, how="left")
     with_claims = with_claims.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
@@ -273,19 +274,22 @@ def _to_read(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, 
 
 
 def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """The claim to show per unit: the last `present` one, else the last, of those with a quote that is in the text.
-    Quotes that are no longer in the text are left out."""
+    """The claim to show per unit: the last `present` one, else the last, of those with a quote that is in the text."""
     rows = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True).select(*UNIT, *SHOWN)
+    return last(_founded(rows, texts), *UNIT)
+
+
+def _founded(rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The suggestions without quotes that are no longer in the text; those that have no other quote are left out."""
     current = texts.filter("current").select("kind", "subject", "turns")
     quotes = [
         [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
         for row in rows.join(current, on=SUBJECT, how="left", maintain_order="left").iter_rows(named=True)
     ]
     founded = rows.with_columns(pl.Series("spans", quotes, dtype=pl.List(SPAN)))
-    return last(founded.filter(pl.col("spans").list.len() > 0), *UNIT)
+    return founded.filter(pl.col("spans").list.len() > 0)
 
 
 def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
-    key = [*UNIT, "reviewer", "role"]
     cols = {name.removeprefix("own_"): name for name in UNITS if name.startswith("own_")}
-    return rows.join(reviews.filter(pl.col("out").is_null()).select(*key, *cols).rename(cols), on=key, how="left")
+    return rows.join(reviews.filter(pl.col("out").is_null()).select(*ANSWER, *cols).rename(cols), on=ANSWER, how="left")

@@ -39,6 +39,7 @@ TABLES = {name: _table(name, definition) for name, definition in _DEFINITIONS.it
 UNIT = ("kind", "subject", "trait")  # what is asked, reviewed and counted
 SUBJECT = ("kind", "subject")  # a conversation or an item
 TASK = (*SUBJECT, "reviewer")  # a subject that one person reads, or rules on
+ANSWER = (*UNIT, "reviewer", "role")  # what one person says of a unit, in one role
 
 ASKED = TABLES["asked"]
 ASSIGNMENTS = TABLES["assignments"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from annotation.gold_and_decoys import shown
 from annotation.routing import Plan, drawn, route, short, texts, units
 from saferec_builder.storage import tables
 from saferec_builder.storage.config import Review
@@ -192,6 +193,20 @@ def test_present_wins_over_another_proposers_doubt_and_a_claim_that_lost_its_quo
     assert show(tasks, without_quotes)["trait"].to_list() == ["*"]
     half_quoted = props.with_columns(spans=pl.Series([moved, props["spans"][1]], dtype=props.schema["spans"]))
     assert show(tasks, half_quoted).row(0, named=True)["verdict"] == "unsure"  # its quote is still there
+
+
+def test_a_decoy_that_lost_its_quote_is_not_shown():
+    """A push to a server stopped at it with `propose again`, which was no remedy."""
+    text, props = texts(conversations("c1")), proposals(("c1", "gore", "present"))
+    sent, reviews = (
+        send(text, props, reviewers=("ann",)),
+        tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String)),
+    )
+    no_disputes = NO_DISPUTES.with_columns(said=pl.lit([], pl.List(pl.String)))
+    for start, traits in ((3, ["gore", "needles", "*"]), (0, ["gore", "*"])):
+        span = {"turn": 0, "start": start, "end": start + 5, "quote": "blood"}
+        decoy = shown(tables.DECOYS.frame([("sensitivity", "c1", "ann", "needles", [span])]))
+        assert units(sent, text, props, reviews, no_disputes, decoy)["trait"].to_list() == traits
 
 
 def test_a_finished_task_is_not_shown_and_an_open_one_shows_what_was_answered():
