@@ -49,10 +49,12 @@ class Content:
     risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
     pulls: Mapping[str, float]  # item -> how well known it is; decides which item a title without a year means
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
-    more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
-    # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
-    silent: frozenset[str] = frozenset()  # sources that keep their texts, and all that identifies a text there: day,
-    # seeker, domain, digest, cut, places of evidence and items are in the key file only
+    # rows like `rows`: further requests of a conversation, then those with `added`, a sentence of ours,
+    # and `disclosed`: in the `first` or the `last` message
+    more: pl.DataFrame = field(default_factory=pl.DataFrame)
+    # sources that keep their texts, and all that identifies a text there: day, seeker, domain, digest, cut, places of
+    # evidence and items are in the key file only
+    silent: frozenset[str] = frozenset()
     canary: str | None = None  # the sentence with the dataset's GUID
 
 
@@ -108,13 +110,11 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
     rows = content.rows.filter(pl.col("split") == split)
     reviews = content.reviews.filter(pl.col("place").is_not_null())
     for part in rows.iter_slices(CHUNK):
-        texts = content.turns(part["place"])
-        visible = ~part["source"].is_in(list(content.silent))
-        is_learned = part["cut"].is_not_null()
-        tables = _learned(part.filter(is_learned), texts.filter(is_learned), visible.filter(is_learned), content, names)
-        tables["conversations"] = conversations(part, texts, visible, content, names)
+        texts, is_learned = content.turns(part["place"]), part["cut"].is_not_null()
+        tables = _learned(part.filter(is_learned), texts.filter(is_learned), content, names)
+        tables["conversations"] = conversations(part, texts, content, names)
         # the key file has the places of evidence of silent texts: they identify a conversation in its source
-        silent = part.filter(~visible)["conversation"].implode()
+        silent = part.filter(~_visible(part, content))["conversation"].implode()
         for name, table in (("labels", content.labels), ("reviews", reviews)):
             no_spans = pl.lit([], table.schema["spans"])
             evident = pl.when(pl.col("subject").is_in(silent)).then(no_spans).otherwise("spans")
@@ -124,9 +124,12 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
     for injected in (False, True) if content.more.height else ():
         more = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == injected)
         for part in more.iter_slices(CHUNK):
-            texts = content.turns(part["place"])
-            visible = ~part["source"].is_in(list(content.silent))
-            yield _learned(part, texts, visible, content, names)
+            yield _learned(part, content.turns(part["place"]), content, names)
+
+
+def _visible(part: pl.DataFrame, content: Content) -> pl.Series:
+    """Returns a mask of the rows whose text is released."""
+    return ~part["source"].is_in(list(content.silent))
 
 
 def catalog(content: Content) -> dict[str, pa.Table]:
@@ -151,11 +154,9 @@ def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     return frame.select(schema.names).to_arrow(compat_level=oldest).cast(schema)
 
 
-def _learned(
-    part: pl.DataFrame, texts: pl.Series, visible: pl.Series, content: Content, names: Names
-) -> dict[str, pa.Table]:
+def _learned(part: pl.DataFrame, texts: pl.Series, content: Content, names: Names) -> dict[str, pa.Table]:
     """Returns config -> arrow table of these requests; columns that configs share are made once."""
-    schema_of = schemas(content.official)
+    schema_of, visible = schemas(content.official), _visible(part, content)
     has_list = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request is in `grpo` only
     part = _open_items(part, visible)
     head = part.select(
@@ -227,13 +228,13 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
     return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
 
 
-def conversations(part: pl.DataFrame, texts: pl.Series, visible: pl.Series, content: Content, names: Names) -> pa.Table:
+def conversations(part: pl.DataFrame, texts: pl.Series, content: Content, names: Names) -> pa.Table:
     """Returns the texts, with items as ids and the seeker under a pseudonym of this dataset.
 
     If the source keeps its texts, all that identifies a conversation there is in the key file only: its day, seeker,
     domain, digest, cut, items and number of turns. The conversation's id in its source always is.
     """
-    schema = schemas()["conversations"]
+    schema, visible = schemas()["conversations"], _visible(part, content)
     facts = part.select(
         *("conversation", "source", "domain", "digest", "cut"),
         canary=pl.lit(content.canary, pl.String),
