@@ -31,6 +31,8 @@ def by_turn(subject: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
+    """What a push may assign, to whom, and what is known of the texts."""
+
     reviewers: tuple[str, ...] = ()
     adjudicator: str | None = None
     readers: int = 2  # independent readers per task

@@ -71,6 +71,8 @@ class Ledger:
 
 @dataclass
 class Pushed:
+    """What a push did with the tasks of a reviewer."""
+
     added: int = 0
     skipped: int = 0
     found: int = 0  # on the server, but not in the ledger
