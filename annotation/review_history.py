@@ -18,11 +18,10 @@ from annotation.tools.quotes import nearest
 from annotation.tools.tasks_and_answers import Answered
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining.conversations import PLACEHOLDER
-from saferec_builder.storage import evidence_check as evidence
+from saferec_builder.storage import evidence_check as evidence, tables
 from saferec_builder.storage.schema import Span
-from saferec_builder.storage.tables import HANDED_BACK, HANDED_BACK_WITH, REVIEWS, SPAN, UNIT, digest, last
+from saferec_builder.storage.tables import ANSWER, HANDED_BACK, HANDED_BACK_WITH, REVIEWS, SPAN, digest, last
 
-WHO = ("reviewer", "role")
 STALE = "stale"
 OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
@@ -49,12 +48,11 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
     The id includes how many rows the reviewer had on the unit, so changing one's mind twice gives three rows, while
     pulling the same file twice gives the same rows.
     """
-    key = [*UNIT, *WHO]
     facts = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
     time = pl.col("time").max()
     history = (
-        reviews.with_columns(latest=pl.coalesce(time.over(key), time.over("kind", "subject", *WHO)))
-        .group_by(key)
+        reviews.with_columns(latest=pl.coalesce(time.over(ANSWER), time.over(tables.ASSIGNMENTS.key)))
+        .group_by(ANSWER)
         .agg(
             pl.len().alias("times"),
             pl.col("latest").first(),
@@ -66,20 +64,20 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
     in_force = pl.lit(taxonomy, pl.String)
     changed["taxonomy"] &= (pl.col("trait") == "*") & (pl.col("taxonomy") == in_force)
     new = (
-        last(answers, *key)
-        .join(history, on=key, how="left", maintain_order="left")
+        last(answers, *ANSWER)
+        .join(history, on=ANSWER, how="left", maintain_order="left")
         .filter(pl.col("times").is_null() | pl.any_horizontal(changed.values()))
         .filter(in_force.is_null() | ~_older(in_force))
         .with_columns(pl.col("times").fill_null(0))
     )
     if taxonomy is not None:  # a file has no times: an exact repeat, after an answer by another tool, is older
-        both = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
+        both = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*ANSWER, "tool"], suffix="_had")
         parts = [pl.element().struct.field(part) for part in ("turn", "quote")]  # older versions place some elsewhere
         alike = both.with_columns(pl.col(c).list.eval(pl.struct(parts)) for c in ("spans", "spans_had"))
         repeated = pl.any_horizontal(pl.col("time", "time_had").is_null(), pl.col("time") == pl.col("time_had"))
         same = alike.filter(repeated, *(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
-        new = new.join(same, on=key, how="anti", maintain_order="left")
-    names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
+        new = new.join(same, on=ANSWER, how="anti", maintain_order="left")
+    names = ["tool", "reviewer", "kind", "subject", "trait", "digest", "verdict", "form", "spans", "role", "times"]
     ids = [digest(*row) for row in new.select(names).iter_rows()]
     return new.with_columns(pl.Series("review", ids, dtype=pl.String)).select(REVIEWS.columns.keys())
 
@@ -106,7 +104,7 @@ def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
 
     They have no time, so that earlier answers that are pulled later do not count as older than these.
     """
-    tasks = units.select("kind", "subject", "digest", *WHO).unique(maintain_order=True)
+    tasks = units.select(*tables.ASSIGNMENTS.key, "digest").unique(maintain_order=True)
     fixed = {"trait": "*", "note": HANDED_BACK, "guideline": "", "taxonomy": taxonomy, "simulated": False}
     rows = [row | fixed | {"tool": HAND_BACK} for row in tasks.to_dicts()]
     return record(REVIEWS.frame(rows), reviews)
@@ -115,11 +113,11 @@ def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
 def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
     """REVIEWS rows that restore what was set aside: the last answers, and then the hand-backs that followed them; a
     `*` before a hand-back may still count."""
-    rows, key = reviews.filter(reviewer=reviewer), [*UNIT, *WHO]
-    affected = last(rows, *key).filter(_TAKEN_BACK & ~BACK).select(*key)
-    rows = rows.join(affected, on=key, how="semi", maintain_order="left")
-    restored = record(last(rows.filter(pl.col("verdict").is_not_null()), *key), reviews)
-    hand_backs = last(rows.filter(pl.col("verdict").is_not_null() | BACK), *key).filter(BACK)
+    rows = reviews.filter(reviewer=reviewer)
+    affected = last(rows, *ANSWER).filter(_TAKEN_BACK & ~BACK).select(*ANSWER)
+    rows = rows.join(affected, on=ANSWER, how="semi", maintain_order="left")
+    restored = record(last(rows.filter(pl.col("verdict").is_not_null()), *ANSWER), reviews)
+    hand_backs = last(rows.filter(pl.col("verdict").is_not_null() | BACK), *ANSWER).filter(BACK)
     return pl.concat([restored, record(hand_backs, pl.concat([reviews, restored]))])
 
 
@@ -127,7 +125,7 @@ def texts_answered(reviews: pl.DataFrame) -> dict[tuple[str, ...], dict[str, dat
     """(kind, subject, trait, reviewer, role) -> the digests of the texts that they answered or handed back, the last
     one last, with the times."""
     texts: dict[tuple[str, ...], dict[str, datetime | None]] = {}
-    for *who, text, time in reviews.select(*UNIT, *WHO, "digest", "time").iter_rows():
+    for *who, text, time in reviews.select(*ANSWER, "digest", "time").iter_rows():
         times = texts.setdefault(tuple(who), {})
         times.pop(text, None)
         times[text] = time
@@ -150,19 +148,26 @@ def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
     `review hand-back` takes back no answer, while readers who hand back a task themselves take back their `*` under
     the same taxonomy: it stays taken back, however the task is handed back later.
     """
-    key = [*UNIT, *WHO]
-    latest, rows = last(reviews, *key), reviews.with_row_index("at")
-    handed_back = latest.filter(BACK, trait="*").select(*key)
-    stars = last(rows.filter(~BACK, trait="*"), *key).join(handed_back, on=key, how="semi", maintain_order="left")
-    own_hand_backs = rows.filter(BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
-    taken_back = stars.join(own_hand_backs, on=[*key, "taxonomy"]).filter(pl.col("later") > pl.col("at")).select(*key)
-    counting = stars.filter(pl.col("verdict").is_not_null()).join(taken_back, on=key, how="anti", maintain_order="left")
+    latest, rows = last(reviews, *ANSWER), reviews.with_row_index("at")
+    handed_back = latest.filter(BACK, trait="*").select(*ANSWER)
+    stars = last(rows.filter(~BACK, trait="*"), *ANSWER).join(handed_back, on=ANSWER, how="semi", maintain_order="left")
+    own_hand_backs = rows.filter(BACK & (pl.col("tool") != HAND_BACK)).select(*ANSWER, "taxonomy", later="at")
+    taken_back = stars.join(own_hand_backs, on=[*ANSWER, "taxonomy"]).filter(pl.col("later") > pl.col("at"))
+    counting = stars.filter(pl.col("verdict").is_not_null())
+    counting = counting.join(taken_back, on=ANSWER, how="anti", maintain_order="left")
     return pl.concat([latest, counting.select(reviews.columns)])
 
 
 def aside(reviews: pl.DataFrame) -> set[str]:
     """The people whose work is currently set aside."""
-    return set(last(reviews, *UNIT, *WHO).filter(_TAKEN_BACK & ~BACK)["reviewer"])
+    return set(last(reviews, *ANSWER).filter(_TAKEN_BACK & ~BACK)["reviewer"])
+
+
+def compared(reviews: pl.DataFrame, current: pl.DataFrame) -> pl.Series:
+    """The conversations whose turns `standing` reads: those with a changed text and those with evidence. For all others
+    the digest of the text (`current`: kind, subject, digest) is enough."""
+    changed = reviews.join(current, on=["kind", "subject", "digest"], how="anti")
+    return pl.concat([changed, reviews.filter(claims(), kind="sensitivity")])["subject"].unique()
 
 
 def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -218,7 +223,7 @@ def with_implied_absent(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: T
     absent = {"verdict": "absent", "form": None, "note": None, "seconds": None, "out": None}
     implied = (
         stars.join(same_wording, on="taxonomy", maintain_order="left_right")
-        .join(standing.filter(pl.col("trait") != "*"), on=[*UNIT, *WHO], how="anti", maintain_order="left")
+        .join(standing.filter(pl.col("trait") != "*"), on=ANSWER, how="anti", maintain_order="left")
         .with_columns(pl.lit(value).cast(standing.schema[name]).alias(name) for name, value in absent.items())
         .with_columns(spans=pl.lit([], pl.List(SPAN)))
     )

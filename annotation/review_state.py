@@ -68,9 +68,7 @@ def gather(ws: Workspace) -> ReviewState:
     texts = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
     current, asked = texts.filter("current"), read(tables.ASKED)
     ever, proposals = proposals, standing_claims.standing(proposals, current, assignments, readings, asked, taxonomy)
-    outdated = reviews.join(current, on=["kind", "subject", "digest"], how="anti")["subject"]
-    quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
-    texts = _with_turns(ws, texts, pl.concat([outdated, quoted]))  # for all others the digest is enough
+    texts = _with_turns(ws, texts, review_history.compared(reviews, current))
     standing, left_out = review_history.standing(reviews, texts, taxonomy)
     spelled = review_history.with_implied_absent(standing, asked, taxonomy)
     excluded = withheld.reasons(ws, mined)

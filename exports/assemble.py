@@ -54,6 +54,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Assembled:
+    """All of a release but its files."""
+
     content: formats.Content
     drops: pl.DataFrame
     facts: Facts  # of the manifest, without those that depend on the written files
@@ -217,13 +219,13 @@ def _built(
 
 def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
     """Returns the agreement per trait, and the certificate of what the labels miss at most."""
-    base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
+    base = chosen.base
     reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
     voting = controls.label_votes(reviews, snapshot.assignments)
     checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
-    judged = (snapshot, base.current_labels, reviews, base.out, taxonomy)
-    stated = review_facts.certified(*judged, small=chosen.small, readers=readers, items=base.items["item"])
-    return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
+    judged = (snapshot, base.current_labels, reviews, base.out)
+    stated = review_facts.certified(*judged, ws, small=chosen.small, items=base.items["item"])
+    return review_facts.agreement_by_trait(voting, ws.taxonomy, chosen.small), stated
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | None) -> Base:

@@ -32,10 +32,9 @@ def certified(
     released: pl.DataFrame,
     reviews: pl.DataFrame,
     excluded: dict[str, str],
-    taxonomy: Taxonomy,
+    ws: Workspace,
     *,
     small: list[str],
-    readers: int,
     items: pl.Series,
 ) -> Certificate | None:
     """The certificate of the labels, without the traits in `small`; None if there are no reviews. Raises if a label
@@ -51,13 +50,13 @@ def certified(
     columns = [*tables.UNIT, "verdict", "method"]
     bounds = label_bounds.bounds(
         label_bounds.Reviewed(
-            taxonomy=taxonomy,
-            readers=readers,
+            taxonomy=ws.taxonomy,
+            readers=ws.config.review.readers,
             current=_current(snapshot, excluded).to_list(),
             plots=snapshot.plots.filter(snapshot.plots.is_in(items.implode())).to_list(),
             judged=pl.concat([labels.select(columns), snapshot.labels.filter(kind="item_flag").select(columns)]),
             standing=reviews,
-            all_votes=aggregation.votes(reviews, taxonomy),
+            all_votes=aggregation.votes(reviews, ws.taxonomy),
             auto=frozenset(labels.filter(method="auto").select("subject", "trait").iter_rows()),
             labels=snapshot.verdicts,
             reviews=snapshot.reviews,

@@ -115,9 +115,7 @@ def standing_reviews(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
         judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left"
     )
     texts = reviewed.select("digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest)
-    moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
-    quoted = judged.filter(review_history.claims())["subject"]
-    needed = pl.concat([moved, quoted]).unique()  # for all others the digest is enough
+    needed = review_history.compared(judged, texts.filter("current"))
     turns = snapshot.turns(snapshot.conversations.filter(pl.col("conversation").is_in(needed.implode())))
     texts = texts.join(turns, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
