@@ -9,10 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from annotation.review_history import WHO
 from annotation.tools.tasks_and_answers import VERDICTS
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage.tables import LABELS, SPAN, SUBJECT, UNIT, WARNINGS, digest, last
+from saferec_builder.storage.tables import ANSWER, LABELS, SPAN, SUBJECT, UNIT, WARNINGS, digest, last
 
 
 def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
@@ -29,7 +28,7 @@ def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
         stars.filter(kind="sensitivity")
         .join(pl.DataFrame({"trait": taxonomy.slugs}), how="cross")
         .pipe(lambda rows: pl.concat([rows, of_items.select(rows.columns)]))
-        .join(answers, on=[*UNIT, *WHO], how="anti", maintain_order="left")
+        .join(answers, on=ANSWER, how="anti", maintain_order="left")
         .with_columns(
             verdict=pl.lit("absent"),
             form=pl.lit(None, pl.String),

@@ -90,11 +90,9 @@ def _waiting(state: ReviewState, pulled: Pulled) -> int:
     if not pulled.empty:
         return 0
     units = open_units(state, frozenset()).filter((pl.col("trait") == "*") | (pl.col("role") == "adjudicator"))
-    unanswered = {*units.select("kind", "subject", "trait", "reviewer", "role").iter_rows()} - pulled.answers.keys()
+    unanswered = {*units.select(tables.ANSWER).iter_rows()} - pulled.answers.keys()
     open_tasks = {(kind, subject, *who) for kind, subject, _, *who in unanswered}
-    return sum(
-        task is None or attrgetter("kind", "subject", "reviewer", "role")(task) in open_tasks for task in pulled.empty
-    )
+    return sum(task is None or attrgetter(*tables.ASSIGNMENTS.key)(task) in open_tasks for task in pulled.empty)
 
 
 def _drop_set_aside(state: ReviewState, pulled: Pulled) -> None:
@@ -108,9 +106,8 @@ def _drop_set_aside(state: ReviewState, pulled: Pulled) -> None:
 def of_files(state: ReviewState, paths: list[Path], named: Collection[Path] = ()) -> Pulled:
     """The answers in these files. A file that is no task file is skipped, or refused if it is in `named`."""
     # if a text was read to its end in a file, answers on a server came later: their absence in the file means nothing
-    task_columns = ["kind", "subject", "reviewer", "role"]
-    read_in_file = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(task_columns)
-    last_in_file = pl.col("tool").last().over(*task_columns, "trait") == "files"
+    read_in_file = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(tables.ASSIGNMENTS.key)
+    last_in_file = pl.col("tool").last().over(tables.ANSWER) == "files"
     answered = review_history.answered(state.reviews.filter(~read_in_file | last_in_file))
     rows = workspace.read(state.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     # keys of files only: on a server everybody sees the keys of all tasks
@@ -161,9 +158,8 @@ def unkeyed(state: ReviewState) -> set[str]:
 
 def _guard_unkeyed(state: ReviewState, pulled: Pulled) -> None:
     """Takes an answer without a key only once, so that nobody who knows a task's id can overwrite an answer."""
-    unit = ["kind", "subject", "trait", "reviewer", "role"]
-    answered = set(state.reviews.select(unit).iter_rows())
-    for key in new(state, pulled).select(unit).iter_rows() if pulled.once else ():
+    answered = set(state.reviews.select(tables.ANSWER).iter_rows())
+    for key in new(state, pulled).select(tables.ANSWER).iter_rows() if pulled.once else ():
         if key in pulled.once and key in answered:
             del pulled.answers[key]
             detail = f"{key[2]}: answered before: the next push writes a sheet on which it can be changed"

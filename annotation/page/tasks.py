@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 
 from annotation import pull, rejections, review_history, reviewer_opt_outs as opt_outs, servers
 from annotation.page import links
-from annotation.review_history import WHO
 from annotation.review_state import ReviewState, gather, queue, still_open
 from annotation.tools import task_conversion
 from annotation.tools.guidelines import guideline
@@ -210,7 +209,7 @@ def content(sheet: Sheet, taxonomy: Taxonomy) -> Facts:
 
 def _rows_of(task: Task) -> pl.Expr:
     """Selects the rows of the task's reviewer, in its role, on its text."""
-    return pl.all_horizontal(pl.col(column) == getattr(task, column) for column in ("kind", "subject", *WHO))
+    return pl.all_horizontal(pl.col(column) == getattr(task, column) for column in tables.ASSIGNMENTS.key)
 
 
 def _response(sheet: Sheet, answer: Given, turns: Turns) -> Response:

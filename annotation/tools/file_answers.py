@@ -30,6 +30,7 @@ from annotation.tools.tasks_and_answers import (
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
+from saferec_builder.storage.tables import ANSWER
 
 _SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # old files lack the last part
 
@@ -102,7 +103,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
                 row = stamp | _versions(line) | answer
                 pulled.add(line.place, row)
                 if line.cell("task") in records.old:
-                    pulled.once.add(tuple(row[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
+                    pulled.once.add(tuple(row[c] for c in ANSWER))
                 if task and row["trait"] != "*":
                     records.past_answers(task).setdefault(row["trait"], set()).add(row["taxonomy"])
             if not answers:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import polars as pl
 
 from saferec_builder.core.errors import ReviewError
-from saferec_builder.storage.tables import SUBJECT, digest, keyed_digest
+from saferec_builder.storage.tables import ANSWER, SUBJECT, digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
 UNKNOWN = "\ufffd"  # replaces U+0000 in what people wrote: PostgreSQL cannot store it
@@ -139,7 +139,7 @@ class Pulled:
     repeated: int = 0  # answers that a later row repeats word for word
 
     def add(self, place: str, answer: dict[str, Any]) -> None:
-        key = tuple(answer[c] for c in ("kind", "subject", "trait", "reviewer", "role"))
+        key = tuple(answer[c] for c in ANSWER)
         previous = self.answers.pop(key, None)
         if previous == answer:
             self.repeated += 1
