@@ -133,12 +133,20 @@ class Strata:
     gone: frozenset[str]  # of the zone, those that have left the data
 
 
-def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataFrame, kind: str) -> Strata:
+def strata(
+    design: pl.DataFrame,
+    current: Collection[str],
+    assignments: pl.DataFrame,
+    kind: str,
+    ever_auto: Collection[str] = (),
+) -> Strata:
+    """`ever_auto`: subjects that ever had an `auto` label. The draw could reach these, and whether it did depended on
+    their places: so they stay in the zone, even if they are read for their claims later."""
     rows = design.filter(kind=kind).sort("draw")
     assigned = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
     first = dict(assigned.reverse().iter_rows())
     places = dict(rows.select("subject", "stratum").iter_rows())
-    read_anyway = {subject for subject, why in first.items() if why != AUDIT}
+    read_anyway = {subject for subject, why in first.items() if why != AUDIT}.difference(ever_auto)
     zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in read_anyway)]
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
     in_zone = set(zone)

@@ -136,7 +136,8 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     further, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
     more = claims.add(fill(further), snapshot.claims, released_traits, slugs)
     current = review_facts.current(snapshot, base.out)
-    weights = review_facts.weights(snapshot.design, current, snapshot.assignments, base.current_labels)
+    drawn = snapshot.design, current, snapshot.assignments
+    weights = review_facts.weights(*drawn, base.current_labels, snapshot.verdicts)
     filled = fill(first).join(weights, on="conversation", how="left", maintain_order="left")
     places = filled.select("place", "released", subject="conversation")
     labels = base.current_labels.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")

@@ -81,11 +81,16 @@ def current(snapshot: Snapshot, excluded: dict[str, str]) -> list[str]:
 
 
 def weights(
-    design_rows: pl.DataFrame, current: Collection[str], assignments: pl.DataFrame, labels: pl.DataFrame
+    design_rows: pl.DataFrame,
+    current: Collection[str],
+    assignments: pl.DataFrame,
+    labels: pl.DataFrame,
+    history: pl.DataFrame,
 ) -> pl.DataFrame:
     """conversation, weight: the number of `current` conversations that each labelled one represents, by how it was
-    drawn. `labels`: of sensitivities."""
-    strata = design.strata(design_rows, current, assignments, "sensitivity")
+    drawn. labels: of sensitivities; history: all labels ever."""
+    ever_auto = history.filter(method="auto")["subject"]
+    strata = design.strata(design_rows, current, assignments, "sensitivity", ever_auto)
     labelled = labels.filter(pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
     rows = list(design.weights(strata, labelled["subject"].unique()).items())
     return pl.DataFrame(rows, {"conversation": pl.String, "weight": pl.Float64}, orient="row")

@@ -207,7 +207,7 @@ def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
     requests = checks.without_repeated_answers(requests, lambda places: contents["turns"][places.to_list()])
     current = mined.filter(~pl.col("conversation").is_in(list(excluded)))["conversation"].to_list()
     drawn = workspace.read(ws, tables.DESIGN), current, workspace.read(ws, tables.ASSIGNMENTS)
-    weights = review_facts.weights(*drawn, labels)
+    weights = review_facts.weights(*drawn, labels, workspace.read(ws, tables.LABELS))
     unproposed = labels.is_empty() and not workspace.count(ws, tables.READINGS)
     return _Forecast(items, judged.oracle, labels, weights, unproposed, small, left_out, requests)
 
