@@ -233,7 +233,9 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     conversations = conversations.join(snapshot.clusters, on="conversation", how="left", maintain_order="left")
     taxonomy, standing = ws.taxonomy, standing_reviews(snapshot, ws.taxonomy)
     reviews = standing.filter(pl.col("out").is_null()).drop("out")
-    labels, catalog_rows = snapshot.labels, snapshot.catalog_rows
+    of_taxonomy = pl.col("trait").is_in(taxonomy.slugs)  # labels of a trait that was removed have lost their verdicts
+    labels = snapshot.labels.filter(of_taxonomy | pl.col("verdict").is_not_null())
+    catalog_rows = snapshot.catalog_rows
     items, links = catalog.merge(catalog_rows)
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources
