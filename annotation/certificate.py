@@ -62,7 +62,7 @@ class Prevalence(_Strict):
     read: float | None  # of those with a sure label
     all: float | None  # estimate, weighted by 1 / the chance to be read; None: it cannot be estimated
     low: float  # of all: those found
-    high: float  # of all: those found and those missed at most
+    high: float  # of all: those found, those with a label that nobody has read, and those missed at most
 
 
 class Missed(_Strict):
@@ -78,6 +78,7 @@ class Missed(_Strict):
     gone: int
     left: int | None
     done: int | None  # zone - left
+    auto: int = 0
     labels: int  # positives that are found and in the data
     share: float | None
     most: int
@@ -207,9 +208,9 @@ def _prevalence(bound: Bound, people: Population) -> Prevalence:
     if people.subjects and not people.unplaced and read >= min(claimed, 1) and audited >= min(zone, 1):
         estimate = bound.found * claimed / max(read, 1) + positives * zone / max(audited, 1)
         of_all = estimate / people.subjects
-    low, high = bound.labels / max(people.subjects, 1), (bound.labels + bound.most) / max(people.subjects, 1)
+    low, most = bound.labels / max(people.subjects, 1), bound.labels + bound.auto + bound.most
     among_read = (bound.found + positives) / (read + audited) if read + audited > 0 else None
-    return Prevalence(read=among_read, all=of_all, low=low, high=min(high, 1.0))
+    return Prevalence(read=among_read, all=of_all, low=low, high=min(most / max(people.subjects, 1), 1.0))
 
 
 def _truth(apart: float | None, blind: Blind) -> Truth:
@@ -301,7 +302,7 @@ def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
 
 
 def _audit(missed: Missed, zone: int) -> Audit:
-    counts = {name: getattr(missed, name) for name in ("found", "holes", "open", "elsewhere", "gone", "left")}
+    counts = {name: getattr(missed, name) for name in ("found", "holes", "open", "elsewhere", "gone", "left", "auto")}
     _check_counts(counts | {"zone": zone})
     return Audit(zone=zone, outcomes=_outcomes(missed.audited, missed.positive), **counts)
 

@@ -45,6 +45,7 @@ class Audit:
     elsewhere: int = 0  # positives found in the zone, but not by an outcome: by a later proposal or a score
     gone: int = 0  # positives found in the zone that have left the data since
     left: int | None = None  # units of the zone that are in the data and have no label; None: not counted
+    auto: int = 0  # units of the zone with a label that nobody has read: neither missed nor found
 
     @property
     def audited(self) -> int:

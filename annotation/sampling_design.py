@@ -181,6 +181,7 @@ def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] 
         elsewhere=zone_states.count(True) - outcomes.count(True),
         gone=gone.count(True),
         left=zone_states.count(None) - gone.count(None),
+        auto=len(set(auto).intersection(of.zone)),
     )
 
 

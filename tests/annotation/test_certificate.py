@@ -18,7 +18,7 @@ CLEAN = (0,) * 400
 OF_ANY = c.Audit(240, 1_000, (*CLEAN, 1, 1, 1), open=5, holes=2, left=590)
 TRAITS = {
     "gore": c.bound(c.Audit(200, 1_000, (*CLEAN, 1, 0, 1), open=2, holes=1, elsewhere=3, gone=1, left=590)),
-    "needles": c.bound(c.Audit(60, 1_000, CLEAN, left=600)),
+    "needles": c.bound(c.Audit(60, 1_000, CLEAN, left=600, auto=9)),
     "torture": c.bound(c.Audit(0, 1_000, CLEAN, left=600)),
 }
 FLAGS = c.Audit(40, 300, (*(0,) * 100, 1), open=1, left=190)
@@ -78,6 +78,9 @@ def test_how_many_have_it_is_told_of_those_read_and_of_all(stated):
     assert prevalence.read == pytest.approx((200 + 1) / (498 + 402))
     assert prevalence.all == pytest.approx((200 * 500 / 498 + 1 * 996 / 402) / 1_496)
     assert (prevalence.low, prevalence.high) == (203 / 1_496, pytest.approx((203 + gore.most) / 1_496))
+    with_auto = c.bound(c.Audit(200, 1_000, CLEAN, left=300, auto=300))  # 300 have a label that nobody has read
+    high = certificate.from_bounds(replace(BOUNDS, traits={"gore": with_auto})).missed["gore"].prevalence.high
+    assert high == pytest.approx((200 + 300 + with_auto.most) / 1_503)
     assert stated["missed"]["gore"]["prevalence"]["all"] is None  # 7 have no place in the draw: none represents them
     unread = certificate.from_bounds(replace(BOUNDS, traits={"gore": c.bound(c.Audit(200, 1_000, ()))}))
     assert unread.missed["gore"].prevalence.all is None  # nothing is known about the zone

@@ -158,7 +158,7 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     assert design.zone(rows).keys() == {("sensitivity", c) for c in IDS} and not design.census(rows)
     assigned = pl.concat([given(*CLAIMED[:10], why="proposed"), given(*CLAIMED[10:12])])
     audit = seen(rows, dict.fromkeys(CLAIMED[:79], "present"), assigned, auto=frozenset(CLAIMED[12:79]))
-    assert (audit.zone, audit.found, audit.open) == (390, 10, 0)
+    assert (audit.zone, audit.found, audit.open, audit.auto) == (390, 10, 0, 67)
     assert sum(audit.outcomes) - audit.holes + audit.elsewhere == 2
 
 
