@@ -78,12 +78,14 @@ def ever_judged(
 def tombstones(
     design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
 ) -> pl.DataFrame:
-    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name."""
+    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name. Those that
+    ever had an `auto` label stay in the zone for good."""
     rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
     is_gone = pl.col("subject").is_in(list(gone))
     assigned = assignments.filter(is_gone, kind="sensitivity", role="reviewer").unique("subject", keep="first")
     why = dict(assigned.select("subject", "why").iter_rows())
     judged = labels.filter(is_gone, kind="sensitivity")
+    ever_auto = set(judged.filter(method="auto")["subject"])
     departed = ever_judged(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
     verdicts = departed.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
     draws, erased = rows["draw"].to_list(), []
@@ -91,7 +93,8 @@ def tombstones(
         if subject in gone:
             place = _between(draws, n)
             name = f"gone-{secrets.token_hex(8)}"
-            erased.append(("sensitivity", name, place, stratum, why.get(subject), verdicts.get(subject, [])))
+            row_stratum = ZONE if subject in ever_auto else stratum
+            erased.append(("sensitivity", name, place, row_stratum, why.get(subject), verdicts.get(subject, [])))
     return TOMBSTONES.frame(erased)
 
 

@@ -159,6 +159,10 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     assigned = pl.concat([given(*CLAIMED[:10], why="proposed"), given(*CLAIMED[10:12])])
     audit = seen(rows, dict.fromkeys(CLAIMED[:79], "present"), assigned, auto=frozenset(CLAIMED[12:79]))
     assert (audit.zone, audit.found, audit.open, audit.auto) == (390, 10, 0, 67)
+    row = {"kind": "sensitivity", "subject": "c0", "trait": "gore", "verdict": "present", "method": "auto"}
+    auto = tables.LABELS.frame([dict.fromkeys(tables.LABELS.columns) | row])
+    stones = design.tombstones(rows, assigned, auto, tables.REVIEWS.empty, ["c0", "c1"])
+    assert sorted(stones["stratum"]) == ["sure", "zone"]  # c0 was a label before it was read as a proposal
     assert sum(audit.outcomes) - audit.holes + audit.elsewhere == 2
 
 
