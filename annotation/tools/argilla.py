@@ -109,7 +109,7 @@ def responses_of(
 
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited there.
     """
-    record = sheets.replace_unstorable(record)
+    record = sheets.replace_surrogates(record)
     key = key or str(record.get("external_id"))
     turns, page = ours(key), sheets.page_digest(record["fields"])
     served = html.unescape(record["fields"].get("dialogue") or "")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from annotation.tools.task_conversion import Sheet, warned
-from annotation.tools.tasks_and_answers import UNKNOWN, unit_id
+from annotation.tools.tasks_and_answers import unit_id
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -150,7 +150,7 @@ def lines(path: Path) -> Iterator[Line]:
     """Yields the rows of a CSV in any spelling of spreadsheets (sources.spelling), with its columns in any order."""
     try:
         content, (coding, delimiter) = read_plain(path), spelling(path, NEEDED)
-        text = content.decode(coding).replace("\0", UNKNOWN)
+        text = content.decode(coding)
     except FileNotFoundError:
         raise ReviewError(f"{path}: no such file: give the CSV that `saferec-build review push` wrote") from None
     except (UnicodeDecodeError, OSError) as fault:

@@ -141,7 +141,7 @@ def responses_of(
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited. The server
     stores any answer and any task data that its users send: values of another shape are ignored.
     """
-    task = sheets.replace_unstorable(task)
+    task = sheets.replace_surrogates(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     page = page_of({"data": data})
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):

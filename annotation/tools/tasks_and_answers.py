@@ -10,7 +10,6 @@ from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage.tables import digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
-UNKNOWN = "\ufffd"  # replaces U+0000 in what people wrote: PostgreSQL cannot store it
 VERDICTS = ("present", "absent", "unsure")
 
 
@@ -140,6 +139,8 @@ class Pulled:
     repeated: int = 0  # answers that a later row repeats word for word
 
     def add(self, place: str, answer: dict[str, Any]) -> None:
+        if note := answer["note"]:  # as the database stores it, or the next pull would take it for a new answer
+            answer = answer | {"note": note.replace("\0", "\ufffd")}
         key = tuple(answer[c] for c in ("kind", "subject", "trait", "reviewer", "role"))
         previous = self.answers.pop(key, None)
         if previous == answer:
