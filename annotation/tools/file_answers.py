@@ -29,6 +29,7 @@ from annotation.tools.tasks_and_answers import (
     unit_id,
 )
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.sources import readable
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
 
@@ -74,6 +75,7 @@ def pull(
     for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, taxonomy) for line in rows)):
         unfinished, traits = set[str](), _traits_by_task(rows)
         for line in rows:
+            pulled.unread |= {f"{line.file}: {readable(name, 80) or '(without a name)'}" for name in line.unread}
             former = listed.get(_versions(line).get("taxonomy", ""), ())
             context = (taxonomy, [*taxonomy.slugs, *former])
             try:

@@ -129,6 +129,7 @@ class Line:
     number: int
     cells: dict[str, str]
     fault: tuple[str, str] | None = None  # reason, detail
+    unread: tuple[str, ...] = ()  # columns that no sheet has, and that say something in this row
 
     @property
     def place(self) -> str:
@@ -168,7 +169,8 @@ def lines(path: Path) -> Iterator[Line]:
             continue
         cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
         too_long = [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
-        yield Line(str(path), number, cells, next(iter((*faults, *too_long)), None))
+        unread = tuple(name for name, cell in zip(header, row, strict=False) if cell.strip() and name not in COLUMNS)
+        yield Line(str(path), number, cells, next(iter((*faults, *too_long)), None), unread)
     if set(NEEDED).isdisjoint(header):
         raise NoSheet(
             f"{path}: no sheet of `saferec-build review push`: expected the columns {', '.join(NEEDED)}, found"
