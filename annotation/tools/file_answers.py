@@ -232,6 +232,10 @@ def _answers(line: Line, task: Task, spans: Spans, valid: Collection[str]) -> li
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
     if unknown := [s for s in slugs if s not in valid]:
         raise Refused("unknown trait", f"{unknown[0]!r}: expected `none` or some of {', '.join(valid)}")
+    if line.cell("quote") and not slugs:
+        raise Refused(
+            "evidence without a verdict", "words are quoted, but no trait is named: name it, or empty `quote`"
+        )
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
         raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: expected one each")
