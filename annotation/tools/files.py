@@ -34,6 +34,8 @@ COLUMNS = (
     *("verdict", "form", "quote", "turn", "note", "seconds", "shown"),
 )
 NEEDED = ("task", "trait", "verdict")
+CELL = 32_767  # characters of a cell that Excel keeps
+CUT = f"Excel shows only the first {CELL:,} characters of this text. Please read it in another program."
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, or what looks guarded already
 
@@ -70,10 +72,12 @@ def push(sheets: list[Sheet], taxonomy: Taxonomy, guideline: str, paths: dict[st
 
 def _task_rows(sheet: Sheet, taxonomy: Taxonomy, guideline: str) -> list[dict[str, str]]:
     lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(sheet.turns, 1)]
+    text = "\n".join(filter(None, [sheet.head, *lines]))
+    warnings = [*sheet.rejected, warned(sheet.units, taxonomy, sheet.hard), CUT * (len(text) > CELL)]
     fixed = {
         "task": sheet.key,
-        "warning": "\n".join(filter(None, [*sheet.rejected, warned(sheet.units, taxonomy, sheet.hard)])),
-        "text": "\n".join(filter(None, [sheet.head, *lines])),
+        "warning": "\n".join(filter(None, warnings)),
+        "text": text,
         "shown": f"guideline {guideline}, taxonomy {taxonomy.digest}, asked {' '.join(sheet.asked)}",
     }
     units = [*sheet.units, *filter(None, [sheet.rest])]
