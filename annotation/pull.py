@@ -55,6 +55,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         if isinstance(from_, Files):
             state = outbox.adopted(state, files=files)
             pulled = of_files(state, files, from_.named)
+            pulled.no_sheets += from_.other_tables(ws)
         else:
             pulled = servers.fetch(state, connections.connect(ws, from_), only)
         _drop_set_aside(state, pulled)

@@ -135,7 +135,7 @@ class Pulled:
     missing: dict[str, int] = field(default_factory=dict)  # reviewer -> unanswered tasks whose project is missing
     vanished: dict[str, int] = field(default_factory=dict)  # reviewer -> tasks whose pulled answers the server has lost
     edited: list[str] = field(default_factory=list)  # reviewers whose project has another page than we sent
-    no_sheets: list[str] = field(default_factory=list)  # skipped files of a folder
+    no_sheets: list[str] = field(default_factory=list)  # skipped files of a folder, of any format
     unread: set[str] = field(default_factory=set)  # columns of files that no sheet has, and that say something
     repeated: int = 0  # answers that a later row repeats word for word
 

@@ -172,6 +172,14 @@ def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None
     assert review("pull")["added"] > 0
 
 
+def test_a_sheet_that_came_back_in_another_format_is_named(ws, review) -> None:
+    """Beside its empty CSV it was passed over without a word."""
+    review("push", *TWO)
+    for name in ("ann.XLSX", "~$ann.xlsx", "ann.md"):
+        (ws.root / "review" / name).write_bytes(b"PK")
+    assert review("pull")["no_sheets"] == [str(ws.root / "review" / "ann.XLSX")]
+
+
 def test_a_file_that_came_back_in_capitals_is_read(ws, review) -> None:
     """Some mail programs and older systems write names like this: in a folder the file was skipped silently."""
     review("push", *TWO)
