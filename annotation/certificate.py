@@ -3,7 +3,8 @@
 reads  LabelBounds
 gives  a document (certificates.json of a workspace, certificate.json of a release), or the first error in one
 
-Positives and holes are identified by their number in the draw, which without the workspace's secret identifies nobody.
+It does not say which of the draw are positive: one number in the lists of two traits would show that one person has
+both, a combination that a release may withhold. Numbers of rechecks are of one trait each.
 """
 
 import math
@@ -11,9 +12,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from annotation import confidence_bounds as bounds, controls, recall_bounds
 from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
@@ -42,8 +43,21 @@ BOUNDS = {"missed", "missed_of_all", "together", "items", "of_the_truth", "false
 SAID = {"claim", "mode", "assumptions"}  # fields that explain the numbers
 
 
+LARGEST = 100_000_000  # count in a document; of what people have read a hundredth: a larger one would fill the memory
+# documents of earlier versions list the numbers in the draw
+Count = Annotated[int, BeforeValidator(lambda stated: len(stated) if isinstance(stated, list) else stated)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="after")
+    def _is_no_bomb(self) -> Self:
+        for name, count in vars(self).items():
+            largest = LARGEST // 100 if name in ("audited", "rechecked") else LARGEST
+            if isinstance(count, int) and count > largest:
+                raise ValueError(f"{name} is above {largest:,}")
+        return self
 
 
 class Population(_Strict):
@@ -71,7 +85,7 @@ class Missed(_Strict):
     found: int
     zone: int
     audited: int
-    positive: list[int]  # numbers of the audited that have it, or no sure label (`holes` of them); from 1
+    positive: Count  # of the audited: those that have it, or no sure label (`holes` of them)
     holes: int
     open: int
     elsewhere: int
@@ -193,7 +207,7 @@ def _missed(bound: Bound, population: Population) -> Missed:
     return Missed(
         **{name: getattr(bound, name) for name in Missed.model_fields if name not in computed},
         prevalence=_prevalence(bound, population),
-        positive=_numbers(bound.outcomes),
+        positive=bound.misses,
         done=None if bound.left is None else bound.zone - bound.left,
         words=recall_bounds.words(bound),
     )
@@ -304,7 +318,10 @@ def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
 def _audit(missed: Missed, zone: int) -> Audit:
     counts = {name: getattr(missed, name) for name in ("found", "holes", "open", "elsewhere", "gone", "left", "auto")}
     _check_counts(counts | {"zone": zone})
-    return Audit(zone=zone, outcomes=_outcomes(missed.audited, missed.positive), **counts)
+    if not 0 <= missed.positive <= missed.audited:
+        raise ValueError(f"{missed.positive} of {missed.audited} is no count")
+    outcomes = (0,) * (missed.audited - missed.positive) + (1,) * missed.positive
+    return Audit(zone=zone, outcomes=outcomes, **counts)
 
 
 def _false_share(wrong: Wrong) -> FalseShare:

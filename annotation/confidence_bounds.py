@@ -244,7 +244,9 @@ def _prior(zone: int, found: int) -> tuple[Ints, Floats]:
 
 @lru_cache(maxsize=8)
 def _log_factorials(top: int) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, top + 2, dtype=np.float64)))])
+    table = np.arange(top + 2, dtype=np.float64)  # in place: for a hundred million it is 0.8 GB
+    table[0] = 1.0
+    return np.cumsum(np.log(table, out=table), out=table)
 
 
 def needed(audit: Audit, delta: float = DELTA) -> int | None:
