@@ -42,6 +42,7 @@ def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evide
     for row in rows:
         for value in (f"{row['conversation']!r}", row["source_id"], row["digest"], f"T{row['time']:%H:%M:%S}"):
             assert value not in content, value
+    assert f"{rows[-1]['time']:%Y-%m-%d}" not in content  # of two versions that differ by one row, it would be its day
     conversations = told(folder)["conversations"]
     assert len(conversations) == 40 and not any(row["cut"] or row["turns"] for row in conversations)
     # a day identifies its only post, and two days identify the person who wrote on both
