@@ -3,7 +3,8 @@
 reads  LabelBounds
 gives  a document (certificates.json of a workspace, certificate.json of a release), or the first error in one
 
-Positives and holes are identified by their number in the draw, which without the workspace's secret identifies nobody.
+It does not say which of the draw are positive: one number in the lists of two traits would show that one person has
+both, a combination that a release may withhold. Numbers of rechecks are of one trait each.
 """
 
 import math
@@ -11,9 +12,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from annotation import confidence_bounds, controls, recall_bounds
 from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
@@ -42,8 +43,21 @@ BOUNDS = {"missed", "missed_of_all", "together", "items", "of_the_truth", "false
 SAID = {"claim", "mode", "assumptions"}  # fields that explain the numbers
 
 
+LARGEST = 100_000_000  # count in a document; of what people have read a hundredth: a larger one would fill the memory
+# documents of earlier versions list the numbers in the draw
+Count = Annotated[int, BeforeValidator(lambda stated: len(stated) if isinstance(stated, list) else stated)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="after")
+    def _is_no_bomb(self) -> Self:
+        for name, count in vars(self).items():
+            largest = LARGEST // 100 if name in ("audited", "rechecked") else LARGEST
+            if isinstance(count, int) and count > largest:
+                raise ValueError(f"{name} is above {largest:,}")
+        return self
 
 
 class Population(_Strict):
@@ -62,7 +76,7 @@ class Prevalence(_Strict):
     read: float | None  # of those with a sure label
     all: float | None  # estimate, weighted by 1 / the chance to be read; None: it cannot be estimated
     low: float  # of all: those found
-    high: float  # of all: those found and those missed at most
+    high: float  # of all: those found, those with a label that nobody has read, and those missed at most
 
 
 class Missed(_Strict):
@@ -71,13 +85,14 @@ class Missed(_Strict):
     found: int
     zone: int
     audited: int
-    positive: list[int]  # numbers of the audited that have it, or no sure label (`holes` of them); from 1
+    positive: Count  # of the audited: those that have it, or no sure label (`holes` of them)
     holes: int
     open: int
     elsewhere: int
     gone: int
     left: int | None
     done: int | None  # zone - left
+    auto: int = 0
     labels: int  # positives that are found and in the data
     share: float | None
     most: int
@@ -192,7 +207,7 @@ def _missed(bound: Bound, population: Population) -> Missed:
     return Missed(
         **{name: getattr(bound, name) for name in Missed.model_fields if name not in computed},
         prevalence=_prevalence(bound, population),
-        positive=_numbers(bound.outcomes),
+        positive=bound.misses,
         done=None if bound.left is None else bound.zone - bound.left,
         words=recall_bounds.words(bound),
     )
@@ -207,9 +222,9 @@ def _prevalence(bound: Bound, people: Population) -> Prevalence:
     if people.subjects and not people.unplaced and read >= min(claimed, 1) and audited >= min(zone, 1):
         estimate = bound.found * claimed / max(read, 1) + positives * zone / max(audited, 1)
         of_all = estimate / people.subjects
-    low, high = bound.labels / max(people.subjects, 1), (bound.labels + bound.most) / max(people.subjects, 1)
+    low, most = bound.labels / max(people.subjects, 1), bound.labels + bound.auto + bound.most
     among_read = (bound.found + positives) / (read + audited) if read + audited > 0 else None
-    return Prevalence(read=among_read, all=of_all, low=low, high=min(high, 1.0))
+    return Prevalence(read=among_read, all=of_all, low=low, high=min(most / max(people.subjects, 1), 1.0))
 
 
 def _truth(apart: float | None, blind: Blind) -> Truth:
@@ -302,9 +317,12 @@ def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
 
 
 def _audit(missed: Missed, zone: int) -> Audit:
-    counts = {name: getattr(missed, name) for name in ("found", "holes", "open", "elsewhere", "gone", "left")}
+    counts = {name: getattr(missed, name) for name in ("found", "holes", "open", "elsewhere", "gone", "left", "auto")}
     _check_counts(counts | {"zone": zone})
-    return Audit(zone=zone, outcomes=_outcomes(missed.audited, missed.positive), **counts)
+    if not 0 <= missed.positive <= missed.audited:
+        raise ValueError(f"{missed.positive} of {missed.audited} is no count")
+    outcomes = (0,) * (missed.audited - missed.positive) + (1,) * missed.positive
+    return Audit(zone=zone, outcomes=outcomes, **counts)
 
 
 def _false_share(wrong: Wrong) -> FalseShare:

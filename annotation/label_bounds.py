@@ -52,7 +52,8 @@ def bounds(data: Reviewed) -> LabelBounds:
     verdicts = sampling_design.ever_judged(data.judged, data.labels, data.reviews, data.current)
     blind = controls.blind_misses(readings(data), data.readers)
     drawn = (data.design, data.current, data.assignments, verdicts, data.gold)
-    misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, blind=blind, gone=data.erased)
+    ever_auto = frozenset(data.labels.filter(method="auto")["subject"])
+    misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, ever_auto=ever_auto, blind=blind, gone=data.erased)
     voting = controls.label_votes(data.all_votes, data.assignments)
     false, pooled = precision_bounds.false_shares(
         voting, data.assignments, data.auto, slugs, data.readers, data.reviews

@@ -76,23 +76,23 @@ def _zone(votes: pl.DataFrame, auto: Units, readers: int) -> set[Unit]:
 def _rechecked(
     votes: pl.DataFrame, reviews: pl.DataFrame, assignments: pl.DataFrame, auto: Units, readers: int
 ) -> set[Unit]:
-    """The labels that the adjudicator ruled on in a recheck, whatever became of them: `auto` ones, which are `auto`
-    only while they are unread, and those whose readers have corrected an overturned verdict. Without them, the errors
-    that were found would leave the sample, while as many stay in the zone.
+    """The rulings of rechecks that have left the zone: on `auto` labels, which are `auto` only while they are unread,
+    and overturned ones whose readers have corrected them. Without these, the errors that were found would leave the
+    sample, while as many stay in the zone.
 
-    A dispute in the same conversation is not among them: too few readers ever called it present.
+    A task that was assigned for a dispute shows later rechecks of its conversation, too. The dispute itself is not
+    among them: too few readers ever called it present.
     """
-    drawn = assignments.filter(why="recheck").select("subject").unique()
-    answers = votes.filter(kind="sensitivity").join(drawn, on="subject", how="semi")
-    unread = pl.col("trait").is_in({trait for _, trait in auto})
-    only_ruled = answers.filter(unread).join(aggregation.by_reviewers(answers), on=UNIT, how="anti").select(UNIT)
+    ruled = votes.filter(kind="sensitivity", role="adjudicator")
+    drawn = assignments.filter(why="recheck").select("subject")
+    unread = ruled.filter(pl.col("trait").is_in({trait for _, trait in auto})).join(drawn, on="subject", how="semi")
+    unread = unread.join(aggregation.by_reviewers(votes), on=UNIT, how="anti")
     set_aside = review_history.aside(reviews)
     present = controls.label_votes(aggregation.by_reviewers(reviews).filter(verdict="present"), assignments)
     voters = present.filter(~pl.col("reviewer").is_in(set_aside)).group_by(UNIT).agg(pl.col("reviewer").n_unique())
-    once_agreed = voters.filter(pl.col("reviewer") >= aggregation.majority(readers)).select(UNIT)
-    ruled = answers.filter(role="adjudicator")
-    units = ruled.join(pl.concat([only_ruled, once_agreed]), on=UNIT, how="semi").select("subject", "trait")
-    return {(subject, trait) for subject, trait in units.iter_rows()}
+    once_agreed = voters.filter(pl.col("reviewer") >= aggregation.majority(readers))
+    overturned = last(ruled, *UNIT).filter(pl.col("verdict") != "present").join(once_agreed, on=UNIT, how="semi")
+    return {unit for rows in (unread, overturned) for unit in rows.select("subject", "trait").iter_rows()}
 
 
 def _ruled(votes: pl.DataFrame) -> dict[Unit, str]:

@@ -54,6 +54,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         if isinstance(from_, Files):
             state = outbox.adopted(state, files=files)
             pulled = of_files(state, files, from_.named)
+            pulled.no_sheets += from_.other_tables(ws)
         else:
             pulled = servers.fetch(state, connections.connect(ws, from_), only)
         _drop_set_aside(state, pulled)
@@ -67,6 +68,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     figures: dict[str, JsonValue] = {"not_answered_yet": waiting} if isinstance(from_, Files) else {}
     figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
+    figures |= {"columns_not_read": sorted(pulled.unread)} if pulled.unread else {}
     figures |= {"tasks_of_the_version_before": pulled.unkeyed} if pulled.unkeyed else {}
     figures |= {"answers_gone_there": dict(pulled.vanished)} if pulled.vanished else {}
     advice = []

@@ -56,6 +56,7 @@ def bounds(
     slugs: tuple[str, ...],
     *,
     auto: frozenset[tuple[str, str]] = frozenset(),
+    ever_auto: Collection[str] = (),
     kind: str = "sensitivity",
     blind: Blind = NOBODY,
     gone: pl.DataFrame = TOMBSTONES.empty,
@@ -63,13 +64,13 @@ def bounds(
     """Every trait's bound on FN / (FN + TP) of the labels, and the bound for subjects with any trait.
 
     `current` are the subjects in the data. `judged` holds the labels of these, and the last verdicts on others
-    (sampling_design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them.
-    `gone`: TOMBSTONES.
+    (sampling_design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them;
+    `ever_auto`: subjects that ever had such a label. `gone`: TOMBSTONES.
     """
     design, assignments, judged = sampling_design.with_erased(design, assignments, judged, gone)
     labels = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")
     verdicts: dict[str, dict[str, str | None]] = {subject: dict(rows) for subject, rows in labels.items()}
-    strata = sampling_design.strata(design, current, assignments, kind)
+    strata = sampling_design.strata(design, current, assignments, kind, ever_auto)
     of_any = sampling_design.states_of_any(verdicts, slugs)
     of_all = sampling_design.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
     audits = {}

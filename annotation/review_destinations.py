@@ -8,6 +8,8 @@ from pathlib import Path
 from saferec_builder.core.errors import UsageError, near
 from saferec_builder.storage.workspace import Workspace
 
+_OTHER_TABLES = (".xlsx", ".xls", ".ods", ".numbers", ".tsv", ".txt")  # as spreadsheet programs save them
+
 
 @dataclass(frozen=True)
 class LabelStudio:
@@ -53,6 +55,12 @@ class Files:
         if not files:
             raise UsageError(f"{sources[0]}: no .csv file in this folder")
         return files
+
+    def other_tables(self, ws: Workspace) -> list[str]:
+        """The files of folders that may be sheets in another format: a pull names them, as it cannot read them."""
+        folders = [path for path in self.named or [self.folder_of(ws)] if path.is_dir()]
+        files = [file for folder in folders for file in sorted(folder.glob("[!.~]*"))]  # ~$NAME is open in Excel
+        return [str(file) for file in files if file.suffix.lower() in _OTHER_TABLES]
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,6 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     schema = pl.Schema({"row": pl.UInt32(), "again": pl.List(SPAN), "fault": pl.String()})
     placed = pl.DataFrame(list(_check_evidence(checked, texts)), schema=schema, orient="row")
     in_taxonomy = pl.col("trait").is_in([*taxonomy.slugs, "*"])
-    old_star = (pl.col("trait") == "*") & (pl.col("taxonomy") != taxonomy.digest)
     frame = (
         frame.join(placed, on="row", how="left", maintain_order="left")
         .with_columns(changed=moved)
@@ -199,7 +198,7 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
             .then(pl.lit(NO_TRAIT))
             .when(pl.col("fault").is_not_null())
             .then(pl.col("fault"))
-            .when(old_star)
+            .when(old_star(taxonomy))
             .then(pl.lit(OTHER_TAXONOMY))
             .when(pl.col("role") == "other")
             .then(pl.lit(NOT_ASSIGNED)),
@@ -209,6 +208,11 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     )
     counts = frame.filter(pl.col("out").is_not_null()).group_by("out").len().sort("out")
     return frame.select(*REVIEWS.columns, "out"), dict(counts.iter_rows())
+
+
+def old_star(taxonomy: Taxonomy) -> pl.Expr:
+    """Whether a review is a `*` under another taxonomy."""
+    return ((pl.col("trait") == "*") & (pl.col("taxonomy") != taxonomy.digest)).fill_null(False)
 
 
 def with_implied_absent(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:

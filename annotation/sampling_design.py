@@ -78,12 +78,14 @@ def ever_judged(
 def tombstones(
     design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
 ) -> pl.DataFrame:
-    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name."""
+    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name. Those that
+    ever had an `auto` label stay in the zone for good."""
     rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
     is_gone = pl.col("subject").is_in(list(gone))
     assigned = assignments.filter(is_gone, kind="sensitivity", role="reviewer").unique("subject", keep="first")
     why = dict(assigned.select("subject", "why").iter_rows())
     judged = labels.filter(is_gone, kind="sensitivity")
+    ever_auto = set(judged.filter(method="auto")["subject"])
     departed = ever_judged(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
     verdicts = departed.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
     draws, erased = rows["draw"].to_list(), []
@@ -91,7 +93,8 @@ def tombstones(
         if subject in gone:
             place = _between(draws, n)
             name = f"gone-{secrets.token_hex(8)}"
-            erased.append(("sensitivity", name, place, stratum, why.get(subject), verdicts.get(subject, [])))
+            row_stratum = ZONE if subject in ever_auto else stratum
+            erased.append(("sensitivity", name, place, row_stratum, why.get(subject), verdicts.get(subject, [])))
     return TOMBSTONES.frame(erased)
 
 
@@ -133,12 +136,20 @@ class Strata:
     gone: frozenset[str]  # of the zone, those that have left the data
 
 
-def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataFrame, kind: str) -> Strata:
+def strata(
+    design: pl.DataFrame,
+    current: Collection[str],
+    assignments: pl.DataFrame,
+    kind: str,
+    ever_auto: Collection[str] = (),
+) -> Strata:
+    """`ever_auto`: subjects that ever had an `auto` label. The draw could reach these, and whether it did depended on
+    their places: so they stay in the zone, even if they are read for their claims later."""
     rows = design.filter(kind=kind).sort("draw")
     assigned = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
     first = dict(assigned.reverse().iter_rows())
     places = dict(rows.select("subject", "stratum").iter_rows())
-    read_anyway = {subject for subject, why in first.items() if why != AUDIT}
+    read_anyway = {subject for subject, why in first.items() if why != AUDIT}.difference(ever_auto)
     zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in read_anyway)]
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
     in_zone = set(zone)
@@ -173,6 +184,7 @@ def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] 
         elsewhere=zone_states.count(True) - outcomes.count(True),
         gone=gone.count(True),
         left=zone_states.count(None) - gone.count(None),
+        auto=len(set(auto).intersection(of.zone)),
     )
 
 

@@ -137,7 +137,9 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
     further, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
     more = claims.add(fill(further), snapshot.claims, released_traits, slugs)
-    weights = review_facts.weights(snapshot, base.current_labels, base.out)
+    current = review_facts.current(snapshot, base.out)
+    drawn = snapshot.design, current, snapshot.assignments
+    weights = review_facts.weights(*drawn, base.current_labels, snapshot.verdicts)
     filled = fill(first).join(weights, on="conversation", how="left", maintain_order="left")
     places = filled.select("place", "released", subject="conversation")
     labels = base.current_labels.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
@@ -233,7 +235,9 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     conversations = conversations.join(snapshot.clusters, on="conversation", how="left", maintain_order="left")
     taxonomy, standing = ws.taxonomy, standing_reviews(snapshot, ws.taxonomy)
     reviews = standing.filter(pl.col("out").is_null()).drop("out")
-    labels, catalog_rows = snapshot.labels, snapshot.catalog_rows
+    of_taxonomy = pl.col("trait").is_in(taxonomy.slugs)  # labels of a trait that was removed have lost their verdicts
+    labels = snapshot.labels.filter(of_taxonomy | pl.col("verdict").is_not_null())
+    catalog_rows = snapshot.catalog_rows
     items, links = catalog.merge(catalog_rows)
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources

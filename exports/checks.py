@@ -52,7 +52,8 @@ def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.Da
     if labels.is_empty():
         raise ReleaseError("release: there are no labels to release: run `saferec-build adjudicate` first")
     unknown = labels.filter(~pl.col("trait").is_in(list(slugs)))
-    _refuse(unknown, "are of a trait that the taxonomy lacks", "give [taxonomy] path the file that the reviewers saw")
+    remedy = "give [taxonomy] path the file that the reviewers saw, or run `saferec-build adjudicate`"
+    _refuse(unknown, "are of a trait that the taxonomy lacks", remedy)
     for kind, ids, remedy in (
         ("sensitivity", conversations["conversation"], "mine their source again"),
         ("item_flag", items["item"], "add their catalog source again"),

@@ -168,6 +168,7 @@ def facts_of(folder: Path) -> Facts:
     path = folder / MANIFEST
     try:
         facts = strict_json(read_plain(path).decode("utf-8"))
+        json.dumps(facts, ensure_ascii=False).encode()  # a lone surrogate could be in no table and on no card
         CHECKED.validate_python(facts)
         if lacking := sorted(NEEDED - facts.keys()):
             raise ValueError(f"it lacks {', '.join(lacking)}")

@@ -18,7 +18,7 @@ from exports.card import bannered
 from exports.checks import VERSION, refuse_older
 from exports.folder import CARD, MANIFEST, SIGNATURE, facts_of
 from exports.manifest_types import Facts
-from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
+from saferec_builder.core.errors import HubError, ReleaseError, UsageError, plain, whole_object
 from saferec_builder.core.release_files import WITHDRAWN, sha256
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def withdrawn(api: "HfApi", repo: str) -> dict[str, str]:
     reasons = {} if text is None else whole_object(text)
     if reasons is None:  # it is unknown what was withdrawn
         raise HubError(f"{repo}: {WITHDRAWN} is damaged: an earlier commit of it must be put back first")
-    return {str(version): str(reason) for version, reason in reasons.items()}
+    return {plain(str(version)): plain(str(reason)) for version, reason in reasons.items()}
 
 
 def on_main(api: "HfApi", repo: str, path: str, revision: str = "main") -> bytes | None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from exports import released_ids, verify
 from exports.checks import VERSION
 from exports.folder import facts_of
+from exports.manifest_types import Facts
 from exports.required_version_bump import table
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables
@@ -47,8 +48,8 @@ class Joined:
     """The release and the source that an attack compares.
 
     rows: released conversations that are mined here, in the order of their files, as in the config `conversations`,
-    with `split`, `spans` (of labels and reviews) and `truth`, their row in `source`. source: CONVERSATIONS of the same
-    sources, last revisions. revisions: all revisions, with `of`, their row in `source`.
+    with `split`, `spans` (of labels and reviews), `shape` and `truth`, their row in `source`. source: CONVERSATIONS of
+    the same sources, last revisions. revisions: all revisions, with `of`, their row in `source`.
     """
 
     rows: pl.DataFrame
@@ -98,10 +99,19 @@ def joined(ws: Workspace, folder: Path, key: Path | None = None, sources: Collec
     frames = [frame.select("conversation", "spans") for frame in (labels, reviews) if frame.height]
     spans = pl.concat(frames).explode("spans").drop_nulls().unique() if frames else labels
     spans = spans.group_by("conversation").agg("spans")
-    for name, columns in (("subject", truth), ("conversation", spans)):
+    for name, columns in (("subject", truth), ("conversation", spans), ("conversation", _shapes(folder, facts))):
         rows = rows.join(columns, on=name, how="left", maintain_order="left")
     mined = rows.drop_nulls("truth")
     return Joined(mined, source, revisions, rows.height - mined.height)
+
+
+def _shapes(folder: Path, facts: Facts) -> pl.DataFrame:
+    """conversation, shape: what its rows for training show beside labels, texts and items, and whether it has any.
+    Whoever runs this program on the source knows it."""
+    requests, listed = (table((folder, facts), config) for config in ("grpo", "sft"))
+    parts = [pl.col(name).cast(pl.String).fill_null("") for name in ("truth_kind", "weight") if name in requests]
+    shape = pl.concat_str(*parts, pl.col("conversation").is_in(listed["conversation"].implode()), separator=" ")
+    return requests.select("conversation", shape=shape)
 
 
 def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
@@ -131,8 +141,13 @@ def attacks(sides: Joined) -> dict[str, Attack]:
     length = rows.select(pl.col("time").str.len_chars().max().fill_null(0)).item()  # as it is released
     days = source["time"].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.slice(0, length)
     sets = _sets(rows)
-    items_by_truth = dict(zip(rows["truth"], sets, strict=True))
-    items = pl.Series([items_by_truth.get(n) for n in range(source.height)], dtype=pl.String)
+    shapes = rows.select(pl.concat_str("split", pl.col("shape").fill_null("none"))).to_series()
+
+    def taken(released: pl.Series) -> pl.Series:
+        """The values of the conversations of the source that were taken; null for others."""
+        by_truth = dict(zip(rows["truth"], released, strict=True))
+        return pl.Series([by_truth.get(n) for n in range(source.height)], dtype=pl.String)
+
     owner = revisions["of"].to_numpy()
 
     def once(attack: Attack) -> Attack:
@@ -148,7 +163,8 @@ def attacks(sides: Joined) -> dict[str, Attack]:
         "order": _order(rows, source),
         "evidence": once(_evidence(rows, revisions)),
         "texts": once(_same(_words(rows), _words(revisions))),
-        "items": _same(sets, items),
+        "items": _same(sets, taken(sets)),
+        "rows": _same(shapes, taken(shapes)),
     }
     same_source = _same(rows["source"], source["source"])
     return {name: _and(attack, same_source) for name, attack in attacks.items()}

@@ -12,7 +12,7 @@ from saferec_builder.core.json_value import JsonValue
 
 
 class Origins(NamedTuple):
-    files: dict[str, list[str]]  # source -> names of the files that it was read from
+    files: dict[str, int]  # source -> how many files it was read from: their names may be those of people, or months
     proposals: list[tuple[str, str, str, int]]  # proposer, version, taxonomy, how many
     guidelines: list[str]
     tools: list[str]
@@ -22,12 +22,12 @@ class Origins(NamedTuple):
 def origins(
     proposals: pl.DataFrame, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
 ) -> Origins:
-    """conversations: only released ones, as a file may be named after its seeker."""
-    files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
-    others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
+    """conversations: only released ones."""
+    files = conversations.group_by("source").agg(pl.col("source_file").n_unique()).sort("source")
+    others = catalog_rows["source"].unique().sort()
     made_by = ("proposer", "version", "taxonomy")
     return Origins(
-        files=dict(files.iter_rows()) | {source: [] for source in others},
+        files=dict.fromkeys(others, 0) | dict(files.iter_rows()),
         proposals=proposals.group_by(made_by).len().sort(made_by).rows(),
         guidelines=reviews["guideline"].drop_nulls().unique().sort().to_list(),
         tools=reviews["tool"].unique().sort().to_list(),

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from jinja2 import UndefinedError
 
 from exports import (
     card,
@@ -135,7 +136,11 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
     claimable = frozenset(traits.slugs) - frozenset(facts["withheld"])
     parts = _parts(path, manifest, _Sources(frozenset(silent), mined, key, banks, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
-    new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
+    try:
+        new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
+    except (LookupError, TypeError, ValueError, UndefinedError, pl.exceptions.PolarsError) as fault:
+        reason = f"{fault}".partition("\n")[0]
+        raise ReleaseError(f"{path}: it and its key file do not fit together ({reason}): fetch both again") from fault
     return Rebuilt(new, tally.back, dict(tally.lost))
 
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exports.formats import ITEMS, NAMED, Content, pseudonyms
@@ -117,7 +116,10 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
             )
         missing = {"cuts", "numbers", "domain", "seeker", *NAMED, "lists"} - {*rows.columns}  # of an earlier version
         rows = rows.with_columns(pl.lit(None).alias(name) for name in missing)
-        return rows.select(pl.col(name).cast(kind) for name, kind in KEY.items())
+        rows = rows.select(pl.col(name).cast(kind) for name, kind in KEY.items())
+        if any(rows[name].drop_nulls().is_duplicated().any() for name in ("conversation", "subject")):
+            raise ReleaseError(f"{path}: not a key file (a conversation comes twice): ask for it again")
+        return rows
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, SourceError) as fault:
         raise ReleaseError(
             f"{path}: not a key file ({str(fault).splitlines()[0]}): give the file VERSION.key.parquet that whoever"
@@ -140,12 +142,12 @@ def erase(path: Path, names: list[str], revisions: list[tuple[str, str]]) -> Non
 def starts(folder: Path, stated: list[str | None]) -> Starts:
     """Returns the first instants of validation and test: from the key file, else the days that the manifest states."""
     path = path_of(folder)
-    if path.exists():
-        try:
+    try:
+        if path.exists():
             stated = strict_json((pq.read_schema(path).metadata or {})[b"split_starts"])
-        except (OSError, pa.ArrowInvalid, KeyError, ValueError):
-            raise ReleaseError(f"{path}: not a key file: put your copy of it back, or move it away") from None
-    first, second = (datetime.fromisoformat(text) if text else None for text in stated)
+        first, second = (datetime.fromisoformat(text) if text else None for text in stated)
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
+        raise ReleaseError(f"{path}: not a key file: put your copy of it back, or move it away") from None
     return _utc(first), _utc(second)
 
 

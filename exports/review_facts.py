@@ -1,5 +1,6 @@
 """Prepares the facts of the reviews for a release: agreement, what the labels may miss, and pseudonymous reviews."""
 
+from collections.abc import Collection
 from math import ceil, floor
 
 import polars as pl
@@ -52,7 +53,7 @@ def certified(
         label_bounds.Reviewed(
             taxonomy=ws.taxonomy,
             readers=ws.config.review.readers,
-            current=_current(snapshot, excluded).to_list(),
+            current=current(snapshot, excluded),
             plots=snapshot.plots.filter(snapshot.plots.is_in(items.implode())).to_list(),
             judged=pl.concat([labels.select(columns), snapshot.labels.filter(kind="item_flag").select(columns)]),
             standing=reviews,
@@ -72,14 +73,24 @@ def certified(
     return certificate.from_bounds(bounds, small)
 
 
-def _current(snapshot: Snapshot, excluded: dict[str, str]) -> pl.Series:
-    return snapshot.conversations.filter(~pl.col("conversation").is_in(list(excluded)))["conversation"].unique()
+def current(snapshot: Snapshot, excluded: dict[str, str]) -> list[str]:
+    """The conversations in the data, without those `excluded`."""
+    kept = snapshot.conversations.filter(~pl.col("conversation").is_in(list(excluded)))
+    return kept["conversation"].unique().to_list()
 
 
-def weights(snapshot: Snapshot, released: pl.DataFrame, excluded: dict[str, str]) -> pl.DataFrame:
-    """conversation, weight: the number of conversations that each labelled one represents, by how it was drawn."""
-    strata = sampling_design.strata(snapshot.design, _current(snapshot, excluded), snapshot.assignments, "sensitivity")
-    labelled = released.filter(pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
+def weights(
+    design_rows: pl.DataFrame,
+    current: Collection[str],
+    assignments: pl.DataFrame,
+    labels: pl.DataFrame,
+    history: pl.DataFrame,
+) -> pl.DataFrame:
+    """conversation, weight: the number of `current` conversations that each labelled one represents, by how it was
+    drawn. labels: of sensitivities; history: all labels ever."""
+    ever_auto = history.filter(method="auto")["subject"]
+    strata = sampling_design.strata(design_rows, current, assignments, "sensitivity", ever_auto)
+    labelled = labels.filter(pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
     rows = list(sampling_design.weights(strata, labelled["subject"].unique()).items())
     return pl.DataFrame(rows, {"conversation": pl.String, "weight": pl.Float64}, orient="row")
 

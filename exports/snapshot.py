@@ -124,10 +124,11 @@ def standing_reviews(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
 
 
 def _of_items(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
-    """Returns item reviews without those set aside, handed back, of another person's task or of unknown traits, as
-    review_history.standing does, but without comparing texts."""
+    """Returns item reviews without those set aside, handed back, of another person's task, of unknown traits or a `*`
+    under another taxonomy, as review_history.standing does, but without comparing texts."""
     reviews = review_history.last_words(snapshot.reviews.filter(kind="item_flag"))
     reviews = reviews.filter(
         pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
     )
+    reviews = reviews.filter(~review_history.old_star(taxonomy))
     return evidence.split(reviews, snapshot.evidenced(reviews))[0]

@@ -1,13 +1,14 @@
 """Forecasts what a release would hold if reviewers agreed with all proposals, and which items to look up first.
 
-reads  conversations, labels, proposals, readings, catalog_rows, warnings; fetched/ddd (the items asked for)
+reads  conversations, labels, proposals, readings, catalog_rows, warnings, assignments, design;
+       fetched/ddd (the items asked for)
 """
 
 from dataclasses import dataclass
 
 import polars as pl
 
-from exports import build_rows, checks, licences, rare_combinations
+from exports import build_rows, checks, licences, rare_combinations, review_facts
 from saferec_builder import catalog
 from saferec_builder.catalog import adding, known_works, lookup
 from saferec_builder.catalog.adding import FetchResult
@@ -27,7 +28,9 @@ NO_ROW = "a release would hold no safety row: "
 NOTHING = NO_ROW + "nothing proposed yet: run `saferec-build propose`"
 _INJECT = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
 _HEADING = "requests with a trait, by trait and split (answered: a release holds them; usable: they are safety rows)"
-ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)})
+_EXPECTED = "  expected: how many would be answered if people read everything, by what they found so far"
+_NUMBERS = dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)
+ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **_NUMBERS, "expected": pl.Float64})
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class Plan:
     `[splits] by_item` and of an earlier release's boundaries are not included.
 
     rows      trait, split, and numbers of requests with the trait: asked; answered (with items to learn from); usable
-              (with an answer that is clear for all traits of the request: a safety row)
+              (with an answer that is clear for all traits of the request: a safety row); expected: how many would be
+              answered if people read everything, each conversation that they have read counted for as many as the
+              draw says (review_facts.weights); null before they have read some of the drawn ones
     too_few_people  trait that fewer than [release] min_seekers seekers have -> their number: no release shows it
     lookups   gaps.GAPS of items that conversations wait for and that DoesTheDogDie was not asked for: first those in
               answers (checks.unsettled), then those with the most pairs of a conversation and a trait
@@ -74,7 +79,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         safety_rows=int(with_traits["usable"].sum()),
         conversations=int(conversations["cut"].count()),
         left_out=dict(reasons.value_counts(sort=True).iter_rows()),
-        rows=_counts(with_traits),
+        rows=_counts(with_traits, forecast.weights),
         too_few_people=forecast.small,
         items_in_answers=len(answers),
         items_without_a_settled_trait=int((codes == UNKNOWN).all(axis=1).sum()),
@@ -127,8 +132,12 @@ def figures(plan: Plan) -> dict[str, JsonValue]:
 def lines_of(plan: Plan) -> list[str]:
     """The plan as lines for people, without `left_out` and the lines of `outcome`."""
     lines = [_HEADING] * (not plan.rows.is_empty())
+    estimated = plan.rows["expected"].count() > 0
+    lines += [_EXPECTED] * estimated
     for row in plan.rows.to_dicts():
-        lines.append("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
+        expected = f"  {row['expected']:>6.0f} expected" if estimated else ""
+        line = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable{expected}"
+        lines.append(f"{line}  {row['trait']} {row['split']}")
     lines += ["items to look up first: those that most answers wait for"] * (not plan.lookups.is_empty())
     for row in plan.lookups.to_dicts():
         lines.append(f"{row['waiting']:>6} waiting  {titles.dated(row)} [{row['domain']}]")
@@ -158,6 +167,7 @@ class _Forecast:
     items: pl.DataFrame
     oracle: Oracle
     labels: pl.DataFrame  # and proposals taken for true
+    weights: pl.DataFrame  # of the conversations that people have read (review_facts.weights)
     unproposed: bool  # nothing was proposed yet
     small: dict[str, int]  # withheld trait -> number of people who have it
     left_out: pl.DataFrame
@@ -195,8 +205,11 @@ def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
     requests = requests.filter((pl.col("further") == 0) | ~pl.col("source").is_in(silent))
     requests = rare_combinations.unlearned(requests, rare)
     requests = checks.without_repeated_answers(requests, lambda places: contents["turns"][places.to_list()])
+    current = mined.filter(~pl.col("conversation").is_in(list(excluded)))["conversation"].to_list()
+    drawn = workspace.read(ws, tables.DESIGN), current, workspace.read(ws, tables.ASSIGNMENTS)
+    weights = review_facts.weights(*drawn, labels, workspace.read(ws, tables.LABELS))
     unproposed = labels.is_empty() and not workspace.count(ws, tables.READINGS)
-    return _Forecast(items, judged.oracle, labels, unproposed, small, left_out, requests)
+    return _Forecast(items, judged.oracle, labels, weights, unproposed, small, left_out, requests)
 
 
 def _newest(ws: Workspace, count: int) -> pl.DataFrame:
@@ -223,18 +236,18 @@ def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
 
 def _with_traits(requests: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
     """The requests with a trait: split, truth, traits, and whether they are answered and usable, as in ROWS."""
-    rows = requests.select("split", "truth", traits=pl.concat_list("traits", "late_traits"))
+    rows = requests.select("conversation", "split", "truth", traits=pl.concat_list("traits", "late_traits"))
     rows = rows.filter(pl.col("traits").list.len() > 0)
-    usable = [bool((verdicts(oracle, truth, traits) == CLEAR).any()) for _, truth, traits in rows.iter_rows()]
+    usable = [bool((verdicts(oracle, truth, traits) == CLEAR).any()) for _, _, truth, traits in rows.iter_rows()]
     return rows.with_columns(answered=pl.col("truth").list.len() > 0, usable=pl.Series(usable, dtype=pl.Boolean))
 
 
-def _counts(with_traits: pl.DataFrame) -> pl.DataFrame:
+def _counts(with_traits: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
     """ROWS of the requests `with_traits`."""
-    counts = (
-        with_traits.explode("traits")
-        .group_by("split", trait="traits")
-        .agg(pl.len().alias("asked"), pl.col("answered", "usable").sum())
+    weighted = with_traits.explode("traits").join(weights, on="conversation", how="left")
+    expected = pl.when(pl.lit(not weights.is_empty())).then((pl.col("answered") * pl.col("weight")).sum())
+    counts = weighted.group_by("split", trait="traits").agg(
+        pl.len().alias("asked"), pl.col("answered", "usable").sum(), expected=expected
     )
     return counts.select(ROWS.names()).cast(ROWS).sort("trait", "split")
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from exports.formats import CONFIGS
+from exports.licences import LICENCES
 from saferec_builder.cli.app import app
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, reviewing
@@ -159,6 +160,22 @@ def test_the_reference_of_tables_is_current() -> None:
     assert written == data_format.page(), "run `python -m tests.data_format`"
     released = (DOCS / "release-format.md").read_text(encoding="utf-8")
     assert released == data_format.release_page(), "run `python -m tests.data_format`"
+
+
+def test_the_docs_list_the_embedded_traits() -> None:
+    listed = (DOCS / "how-to/taxonomy.md").read_text(encoding="utf-8").split("## The embedded traits")[1]
+    slugs = [(slug, bool(bold)) for bold, slug in re.findall(r"(\*\*)?`(\w+)`", listed)]
+    assert slugs == [(trait.slug, trait.severe) for trait in traits.load().traits]
+
+
+def test_docs_and_checks_name_the_sources_that_keep_their_texts() -> None:
+    """`inspired` and `saferec` were withheld, too, and named nowhere."""
+    keeping = {source for source, terms in LICENCES.items() if terms["share"] == "ids"}
+    page, check = (DOCS / "releases.md", ROOT / "exports/checks.toml")
+    listed = re.search(r"Withheld texts\*\*: (.*?) give", page.read_text(encoding="utf-8"))
+    assert listed and set(re.findall(r"`(\w+)`", listed[1])) == keeping
+    named = re.search(r"sources that keep them \((.*?)\)", check.read_text(encoding="utf-8"))
+    assert named and set(named[1].split(", ")) == keeping
 
 
 def anchors(page: Path) -> set[str]:

@@ -18,7 +18,7 @@ from annotation.review_state import ReviewState, gather, queue, still_open
 from annotation.tools import task_conversion
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Task, Turns, base_id, keyed_id, shown
+from annotation.tools.tasks_and_answers import Pulled, Refused, Task, Turns, base_id, keyed_id, shown
 from annotation.waiting import State, state
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -227,6 +227,6 @@ def _response(sheet: Sheet, answer: Given, turns: Turns) -> Response:
         unsure=[trait for trait, card in claimed.items() if card.verdict == "unsure"],
         spans={trait: [at.quoted(texts) for at in card.spans] for trait, card in claimed.items()},
         forms={trait: card.form for trait, card in verdicts.items() if card.form},
-        note=answer.note.strip().replace("\0", UNKNOWN) or None,
+        note=answer.note.strip() or None,
         seconds=answer.seconds or None,
     )

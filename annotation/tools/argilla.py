@@ -104,7 +104,7 @@ def responses_of(
 
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited there.
     """
-    record = task_conversion.replace_unstorable(record)
+    record = task_conversion.replace_surrogates(record)
     key = key or str(record.get("external_id"))
     turns, page = ours(key), task_conversion.page_digest(record["fields"])
     served = html.unescape(record["fields"].get("dialogue") or "")

@@ -44,7 +44,7 @@ class Server:
     """
 
     tool = "argilla"
-    chunk = 100
+    chunk, page_size = 100, 200
     task_of = staticmethod(record_of)
 
     def __init__(self, url: str, token: str, timeout: float = 120.0, accounts: Path | None = None) -> None:
@@ -208,10 +208,11 @@ class Server:
             self._questions[project] = {question.name: question.id for question in self._list_questions(project)}
         return self._questions[project]
 
-    def records(self, project: str) -> Iterator[dict[str, Any]]:
-        """The records with their responses, by plain requests: the library cannot read a discarded response (its values
-        are null), and fails on the whole page."""
-        offset, limit = 0, 200
+    def records(self, project: str, page: int | None = None) -> Iterator[dict[str, Any]]:
+        """The records with their responses, or those on a page from 0, by plain requests: the library cannot read a
+        discarded response (its values are null), and fails on the whole page."""
+        limit = self.page_size
+        offset = (page or 0) * limit
         while True:
             params = {"include": "responses", "offset": offset, "limit": limit}
             with self._requests(f"list the records of data set {project}"):
@@ -220,11 +221,11 @@ class Server:
                 PAGE.validate_python(reply_page)
             yield from reply_page["items"]
             offset += limit
-            if offset >= reply_page["total"] or not reply_page["items"]:
+            if page is not None or offset >= reply_page["total"] or not reply_page["items"]:
                 break
 
-    def keys(self, project: str) -> list[tuple[str, str, bool]]:
-        return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in self.records(project)]
+    def keys(self, project: str, page: int | None = None) -> list[tuple[str, str, bool]]:
+        return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in self.records(project, page)]
 
     def delete(self, task: str) -> None:
         with self._requests(f"delete record {task}") as api:

@@ -28,6 +28,7 @@ from annotation.tools.tasks_and_answers import (
     unit_id,
 )
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.sources import readable
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import ANSWER
@@ -91,6 +92,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
     for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, records.taxonomy) for line in rows)):
         unfinished, traits = set[str](), _traits_by_task(rows)
         for line in rows:
+            pulled.unread |= {f"{line.file}: {readable(name, 80) or '(without a name)'}" for name in line.unread}
             task = records.task_of(line)
             try:
                 answers = _row_answers(line, task, records, traits, unfinished)
@@ -237,6 +239,10 @@ def _named(line: Line, task: Task, records: Records) -> list[dict[str, Any]]:
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
     if unknown := [s for s in slugs if s not in valid]:
         raise Refused("unknown trait", f"{unknown[0]!r}: expected `none` or some of {', '.join(valid)}")
+    if line.cell("quote") and not slugs:
+        raise Refused(
+            "evidence without a verdict", "words are quoted, but no trait is named: name it, or empty `quote`"
+        )
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
         raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: expected one each")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from annotation.tools.task_conversion import Sheet, warned
-from annotation.tools.tasks_and_answers import UNKNOWN, unit_id
+from annotation.tools.tasks_and_answers import unit_id
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -34,6 +34,8 @@ COLUMNS = (
     *("verdict", "form", "quote", "turn", "note", "seconds", "shown"),
 )
 NEEDED = ("task", "trait", "verdict")
+CELL = 32_767  # characters of a cell that Excel keeps
+CUT = f"Excel shows only the first {CELL:,} characters of this text. Please read it in another program."
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, or what looks guarded already
 
@@ -70,10 +72,12 @@ def push(sheets: list[Sheet], taxonomy: Taxonomy, guideline: str, paths: dict[st
 
 def _task_rows(sheet: Sheet, taxonomy: Taxonomy, guideline: str) -> list[dict[str, str]]:
     lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(sheet.turns, 1)]
+    text = "\n".join(filter(None, [sheet.head, *lines]))
+    warnings = [*sheet.rejected, warned(sheet.units, taxonomy, sheet.hard), CUT * (len(text) > CELL)]
     fixed = {
         "task": sheet.key,
-        "warning": "\n".join(filter(None, [*sheet.rejected, warned(sheet.units, taxonomy, sheet.hard)])),
-        "text": "\n".join(filter(None, [sheet.head, *lines])),
+        "warning": "\n".join(filter(None, warnings)),
+        "text": text,
         "shown": f"guideline {guideline}, taxonomy {taxonomy.digest}, asked {' '.join(sheet.asked)}",
     }
     units = [*sheet.units, *filter(None, [sheet.rest])]
@@ -129,6 +133,7 @@ class Line:
     number: int
     cells: dict[str, str]
     fault: tuple[str, str] | None = None  # reason, detail
+    unread: tuple[str, ...] = ()  # columns that no sheet has, and that say something in this row
 
     @property
     def place(self) -> str:
@@ -150,7 +155,7 @@ def lines(path: Path) -> Iterator[Line]:
     """Yields the rows of a CSV in any spelling of spreadsheets (sources.spelling), with its columns in any order."""
     try:
         content, (coding, delimiter) = read_plain(path), spelling(path, NEEDED)
-        text = content.decode(coding).replace("\0", UNKNOWN)
+        text = content.decode(coding)
     except FileNotFoundError:
         raise ReviewError(f"{path}: no such file: give the CSV that `saferec-build review push` wrote") from None
     except (UnicodeDecodeError, OSError) as fault:
@@ -168,7 +173,8 @@ def lines(path: Path) -> Iterator[Line]:
             continue
         cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
         too_long = [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
-        yield Line(str(path), number, cells, next(iter((*faults, *too_long)), None))
+        unread = tuple(name for name, cell in zip(header, row, strict=False) if cell.strip() and name not in COLUMNS)
+        yield Line(str(path), number, cells, next(iter((*faults, *too_long)), None), unread)
     if set(NEEDED).isdisjoint(header):
         raise NoSheet(
             f"{path}: no sheet of `saferec-build review push`: expected the columns {', '.join(NEEDED)}, found"

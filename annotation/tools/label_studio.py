@@ -138,7 +138,7 @@ def responses_of(
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited. The server
     stores any answer and any task data that its users send: values of another shape are ignored.
     """
-    task = task_conversion.replace_unstorable(task)
+    task = task_conversion.replace_surrogates(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     page = page_of({"data": data})
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):

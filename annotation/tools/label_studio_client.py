@@ -48,7 +48,7 @@ class Server:
     """The requests that the toolkit makes to Label Studio. Projects are found by the mark in their description."""
 
     tool = "label_studio"
-    chunk = 1_000
+    chunk, page_size = 1_000, 500
     place, task_of, page_of = staticmethod(place), staticmethod(task_of), staticmethod(page_of)
 
     def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
@@ -200,12 +200,15 @@ class Server:
             reply = client.projects.import_tasks(int(project), request=tasks, return_task_ids=True)  # type: ignore[arg-type]
         return [str(n) for n in getattr(reply, "task_ids", None) or []]  # the library has no such field
 
-    def keys(self, project: str) -> list[tuple[str, str, bool]]:
-        """(key, task id, whether anybody has answered it) of every task in the project."""
+    def keys(self, project: str, page: int | None = None) -> list[tuple[str, str, bool]]:
+        """(key, task id, whether anybody has answered it) of every task in the project, or on a page from 0."""
+        start = None if page is None else page + 1
         with self._requests(f"list the tasks of project {project}") as client:
-            pages: Any = client.tasks.list(project=int(project), page_size=500, fields="task_only")
+            pages: Any = client.tasks.list(
+                project=int(project), page=start, page_size=self.page_size, fields="task_only"
+            )
             self._required(pages.items)
-            rows: list[Any] = list(pages)
+            rows: list[Any] = pages.items if start else list(pages)
         flags = [bool(row.total_annotations or row.cancelled_annotations) for row in rows]  # a skipped task is answered
         return [(str((row.data or {}).get("key")), str(row.id), flag) for row, flag in zip(rows, flags, strict=True)]
 

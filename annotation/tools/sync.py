@@ -16,7 +16,7 @@ from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 
 ATTEMPTS = 4
-AT_ONCE = 25  # tasks to delete before the server is asked again which ones are answered
+AT_ONCE = 25  # tasks to delete before the server is asked again which ones of their page are answered
 Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) rows for the ledger
 
 
@@ -29,10 +29,11 @@ class Remote(Protocol):
     """The calls of a server that are needed to send each task once."""
 
     chunk: int
+    page_size: int  # tasks per page of `keys`
 
     def count(self, project: str) -> int: ...
     def send(self, project: str, tasks: list[Payload]) -> list[str]: ...
-    def keys(self, project: str) -> list[tuple[str, str, bool]]: ...
+    def keys(self, project: str, page: int | None = None) -> list[tuple[str, str, bool]]: ...
     def delete(self, task: str) -> None: ...
 
 
@@ -177,17 +178,19 @@ def look(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
 def withdraw(server: Remote, project: str, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
     """Deletes the tasks that nobody has answered yet, and those in `erased` even if answered; returns how many.
 
-    The server is asked again after every few: somebody may answer a task while others are deleted."""
+    The server is asked again after every few: somebody may answer a task while others are deleted. Pages are asked for
+    one at a time, the last first, as what is deleted on one moves only the tasks of later ones."""
     chosen, tried = keys & ledger.there.keys(), set[str]()
-    while chosen:
-        deletable = ((key, remote) for key, remote, answered in server.keys(project) if not answered or key in erased)
-        remaining = [(key, remote) for key, remote in deletable if key in chosen and remote not in tried]
-        for key, remote in remaining[:AT_ONCE]:
-            server.delete(remote)
-            ledger.write([(key, remote, "gone")])
-            tried.add(remote)
-        if len(remaining) <= AT_ONCE:
-            break
+    for page in reversed(range(-(-server.count(project) // server.page_size) if chosen else 0)):
+        rest = AT_ONCE + 1
+        while rest > AT_ONCE:
+            rows = [row for row in server.keys(project, page) if row[0] in chosen and row[1] not in tried]
+            deletable = [(key, remote) for key, remote, answered in rows if not answered or key in erased]
+            for key, remote in deletable[:AT_ONCE]:
+                server.delete(remote)
+                ledger.write([(key, remote, "gone")])
+                tried.add(remote)
+            rest = len(deletable)
     return len(tried)
 
 

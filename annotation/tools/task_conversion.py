@@ -5,7 +5,6 @@ pull   a person's response to a sheet -> one answer per trait and `*`, and the r
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -15,7 +14,6 @@ import polars as pl
 
 from annotation.tools.quotes import only
 from annotation.tools.tasks_and_answers import (
-    UNKNOWN,
     VERDICTS,
     Pulled,
     Task,
@@ -115,10 +113,9 @@ def text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def replace_unstorable(value: Any) -> Any:
-    """Replaces lone surrogates, which no file can store, and U+0000, which PostgreSQL refuses."""
-    text = re.sub(r"(?<!\\)((?:\\\\)*)\\u0000", rf"\1{UNKNOWN}", json.dumps(value, ensure_ascii=False))
-    return json.loads(text.encode("utf-8", "replace"))
+def replace_surrogates(value: Any) -> Any:
+    """Replaces lone surrogates, which no table can store."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def marks_of(value: Any) -> frozenset[str]:

@@ -10,7 +10,6 @@ from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage.tables import ANSWER, SUBJECT, digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
-UNKNOWN = "\ufffd"  # replaces U+0000 in what people wrote: PostgreSQL cannot store it
 VERDICTS = ("present", "absent", "unsure")
 
 
@@ -135,10 +134,13 @@ class Pulled:
     missing: dict[str, int] = field(default_factory=dict)  # reviewer -> unanswered tasks whose project is missing
     vanished: dict[str, int] = field(default_factory=dict)  # reviewer -> tasks whose pulled answers the server has lost
     edited: list[str] = field(default_factory=list)  # reviewers whose project has another page than we sent
-    no_sheets: list[str] = field(default_factory=list)  # skipped files of a folder
+    no_sheets: list[str] = field(default_factory=list)  # skipped files of a folder, of any format
+    unread: set[str] = field(default_factory=set)  # columns of files that no sheet has, and that say something
     repeated: int = 0  # answers that a later row repeats word for word
 
     def add(self, place: str, answer: dict[str, Any]) -> None:
+        if note := answer["note"]:  # as the database stores it, or the next pull would take it for a new answer
+            answer = answer | {"note": note.replace("\0", "\ufffd")}
         key = tuple(answer[c] for c in ANSWER)
         previous = self.answers.pop(key, None)
         if previous == answer:

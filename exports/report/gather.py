@@ -70,6 +70,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     # by the labels that this page counts: reviews pulled since are not in them, and count as missed until they are
     bounds = label_bounds.bounds(replace(state, judged=labels, auto=frozenset(auto)))
     reviews = aggregation.by_reviewers(state.votes)
+    shown = conversations.filter(~conversations["conversation"].is_in(review_state.reported(state)))
     tasks = progress.tasks(state, review_state.open_units(state, opt_outs.avoided(ws)))
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)
     return {
@@ -99,7 +100,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         ),
         "flips": _flips(ws, manifest, taxonomy),
         "coverage": figures.coverage(oracle, taxonomy),
-        "examples": examples.examples(conversations, labels, proposals, taxonomy),
+        "examples": examples.examples(shown, labels, proposals, taxonomy),
     }
 
 

@@ -95,7 +95,7 @@ def add_catalog(
             bar.update()
         if source == Source.csv:
             read = _with_distinct_ids(ws, read)
-        refused = {path: reason for path, parts in read.items() if (reason := _why_no_rows(parts))}
+        refused = {path: reason for path, parts in read.items() if (reason := _why_no_rows(source, parts))}
         counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]], bar)
     mined, remedy = workspace.count(ws, tables.CONVERSATIONS) if was_empty and counts.added else 0, ""
     if mined:
@@ -116,16 +116,20 @@ def add_catalog(
     return counts
 
 
-def _why_no_rows(parts: Parts) -> str | None:
-    """Why a file gave no rows: the commonest reasons, each with its first row. None if it gave some, or if its rows
-    only say nothing that a trait asks about."""
-    drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in([*SILENT, *REMARKS]))
-    if drops.is_empty() or any(read.rows.height for _, read in parts):
+def _why_no_rows(source: str, parts: Parts) -> str | None:
+    """Why a file gave no rows: it has none, or the commonest reasons, each with its first row. None if it gave some, or
+    if its rows only say nothing that a trait asks about."""
+    drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in(REMARKS))
+    if any(read.rows.height for _, read in parts):
+        return None
+    if drops.is_empty():
+        return f"no row in it: expected {noun(source)}"
+    if (drops := drops.filter(~pl.col("reason").is_in(SILENT))).is_empty():
         return None
     examples = sources.examples(drops)
     counts = sorted(sources.reasons(drops).items(), key=lambda pair: -pair[1])
     listed = "; ".join(f"{rows:,} as {reason!r}, such as {examples[reason]}" for reason, rows in counts[:MANY])
-    return f"{drops.height:,} rows were dropped: {listed}"
+    return f"{many(drops.height, 'row was', 'rows were')} dropped: {listed}"
 
 
 def noun(source: str) -> str:
@@ -353,7 +357,8 @@ def ask(ws: Workspace, site: ddd_api.Site, todo: pl.DataFrame, progress: Progres
     except SafeRecError as error:
         fault = str(error)
     finally:  # the answers before a failure are added
-        counts = _append(ws, "catalog fetch", _read(Source.ddd, folder), shown(0, None))
+        parts = _read(Source.ddd, folder) if any(folder.iterdir()) else []
+        counts = _append(ws, "catalog fetch", parts, shown(0, None))
     figures = {"asked": count, "not_on_the_site": absent, "requests": site.asked}
     unasked = {"not_asked_yet": len(items) - count} if fault else {}
     return FetchResult(replace(counts, figures={**counts.figures, **figures, **unasked}), fault)

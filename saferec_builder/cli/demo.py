@@ -16,7 +16,7 @@ def demo(
         int, typer.Option(min=0, help="Generated conversations beside the 260 hand-written ones.")
     ] = 13700,
     inputs_only: Annotated[bool, typer.Option("--inputs-only", help="Write the input files and stop.")] = False,
-    training: Annotated[bool, typer.Option(help="Also train and evaluate four models (some twelve minutes).")] = True,
+    training: Annotated[bool, typer.Option(help="Also train and evaluate four models (9 to 16 minutes).")] = True,
 ) -> None:
     """Run the whole line on invented conversations with simulated reviewers.
 

@@ -27,6 +27,8 @@ _PACKED = {
     b"\xfd7zX": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
     **{bytes([first]) + b"*M\x18": "zstd" for first in range(0x50, 0x60)},  # skippable frame first, as in pzstd files
+    **dict.fromkeys((b"x\x01", b"x\x9c", b"x\xda", b"PACK\0\0\0"), "zlib, as the history of git"),
+    **{b"Obj\x01": "avro", b"ARROW1\0\0": "arrow", b"\x89HDF": "HDF5", b"LZIP": "lzip", b"\x1f\x9d": "compress"},
     b"7z\xbc\xaf": "7z",
     b"Rar!": "rar",
     b"%PDF": "pdf",

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path, PurePosixPath
 
-from saferec_builder.core.errors import ReleaseError, whole_object
+from saferec_builder.core.errors import ReleaseError, plain, whole_object
 from saferec_builder.core.plain_files import read_plain
 
 SUMS = "SHA256SUMS"
@@ -61,4 +61,4 @@ def withdrawn_in(path: Path) -> dict[str, str]:
         raise ReleaseError(
             f"{path}: damaged, nobody can tell what was withdrawn: put your copy of it back, or fetch the release again"
         )
-    return {str(version): str(reason) for version, reason in reasons.items()}
+    return {plain(str(version)): plain(str(reason)) for version, reason in reasons.items()}

@@ -203,7 +203,7 @@ def _erase(
     outbox.erase(ws, set(erasure.revisions))
     emptied = places.empty_releases(ws, erasure, again=again)
     moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, erasure), strict=True)
-    database.replace(ws.database, moved)  # before the texts are deleted
+    database.replace(ws.database, [*moved, (tables.REVIEWS, rows.noted(ws, erasure))])  # before the texts are deleted
     counts |= {table.name: shards.rewrite(ws.root, table, change) for table, change in rows.changes(ws, erasure)}
     new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(erasure.tombstones)), (tables.KEYED, rows.had_keys(ws, erasure))]
     counts |= database.erase(ws.database, rows.in_database(ws, erasure), new)
@@ -241,7 +241,8 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
     if links := [str(path.relative_to(ws.root)) for path in places.links(ws.root)]:
         todo.append(f"{', '.join(links)}: links out of here, so nobody looked there: take them out there")
     if packed := places.packed(ws.root):
-        todo.append(f"{', '.join(path.name for path in packed)}: packed, so nobody looked into it: take them out there")
+        names = dict.fromkeys(".git" if ".git" in path.parts else path.name for path in packed)
+        todo.append(f"{', '.join(names)}: packed, so nobody looked into it: take them out there")
     for path in emptied:
         if path.parent == ws.releases:
             todo.append(

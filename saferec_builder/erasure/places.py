@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -60,7 +61,8 @@ def files_naming(
 ) -> tuple[list[Path], list[Path]]:
     """(files that name them, files and folders that cannot be read). A file names them if it holds a name of theirs
     here or a task about somebody erased before, in UTF-8 or UTF-16 (for parquet, in its values), or their name in a
-    source as a word, or if it is one of `copies`: copies of input with a row of theirs. Nothing is unpacked."""
+    source as a word, also in its own name, or if it is one of `copies`: copies of input with a row of theirs. Nothing
+    is unpacked."""
     names, folders, spelled = erasure.names, releases(ws), SpelledNames(ws, (*erasure.forgotten, *erasure.ids))
     erased = _all_erased(ws, erasure)
     folders_here = (path for path in sorted(ws.root.rglob("*")) if os.path.isdir(path) and not path.is_symlink())
@@ -68,7 +70,7 @@ def files_naming(
     for path in counted([*files(ws.root)], progress):
         is_ours = path.relative_to(ws.root).parts[0] in _OUTPUTS or not folders.isdisjoint(path.parents)
         try:
-            blocks = () if path in copies else _blocks(path)
+            blocks = () if path in copies else chain([_own_name(path.relative_to(ws.root))], _blocks(path))
             is_hit = any(
                 (names and bool(pl.Series([block.decode("latin-1"), _plain(block)]).str.contains_any(names).any()))
                 or _tasks_about(_plain(block), erased)
@@ -154,11 +156,14 @@ def _tasks_about(text: str, erased: wishes.Removals) -> list[str]:
     return [task for task in tasks if wishes.task_key(task, erased.secret) in erased.forgotten]
 
 
+def _own_name(path: Path) -> bytes:
+    return os.fsencode("\n".join((*path.parts, path.stem)))
+
+
 def _blocks(path: Path) -> Iterator[bytes]:
     if path.suffix.lower() == ".parquet" or _head(path).startswith(PARQUET):  # without these bytes it is damaged
         for batch in pq.ParquetFile(path).iter_batches():
-            yield from (b"\n".join(_values(column)) for column in batch.columns)
-        return
+            yield from (b"\n".join(_values(column)) for column in batch.columns)  # its bytes show names of columns
     tail = b""
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):

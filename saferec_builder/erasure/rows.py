@@ -64,6 +64,14 @@ def moved(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame]:
     return moved_rows, staying.with_columns(note=note, spans=spans).select(list(tables.REVIEWS.columns))
 
 
+def noted(ws: Workspace, erasure: Erasure) -> pl.DataFrame:
+    """REVIEWS of other people whose note has an id of theirs, without that id."""
+    others = workspace.read(ws, tables.REVIEWS).join(_texts(erasure), on="subject", how="anti", maintain_order="left")
+    names = pl.Series(erasure.names, dtype=pl.String)
+    named = others.filter(pl.col("note").str.contains_any(names.implode()))
+    return named.with_columns(pl.col("note").str.replace_many(dict.fromkeys(names, "[forgotten]")))
+
+
 def _texts(erasure: Erasure) -> pl.DataFrame:
     return pl.DataFrame(erasure.revisions, schema={"subject": pl.String, "digest": pl.String}, orient="row")
 

@@ -284,8 +284,9 @@ def _read(
     """(the rows and drops of all files, the files without any)."""
     if source is Source.hf:
         reads, earlier = {}, conversations.SCHEMA.to_frame()
-        for path in paths:  # files of one name count as one source, so their ids are compared, too
-            reads[str(path)] = read = hf.read(str(path), columns, split)
+        # files of one name count as one source, so their ids are compared, too
+        for path, place in input_files.places([*map(Path, paths)]):
+            reads[str(path)] = read = input_files.placed(hf.read(str(path), columns, split), place)
             stage.refuse_other_ids(read.rows, earlier.select("conversation", "digest", "turns"))
             earlier = earlier.vstack(read.rows)
     else:

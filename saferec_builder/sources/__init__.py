@@ -167,8 +167,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """Opens a file that may be gzipped; raises SourceError where it is cut, unpacks to over PACKED times its size, or
     is packed otherwise, as spreadsheets are."""
     with existing(path).open("rb") as file:
-        kind = packed_as(file.read(16))
-        if kind not in (None, "gzip"):
+        if (kind := packed_as(file.read(16))) not in (None, "gzip"):
             raise SourceError(f"{path}: a packed file ({kind}): save a spreadsheet as CSV in UTF-8, unpack others")
         file.seek(0)
         try:
@@ -309,8 +308,7 @@ def _csv_lines(
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
         quoting: _csv._QuotingType = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
         reader = csv.reader(_bounded(file), delimiter=delimiter, quoting=quoting, strict=True)
-        records = (record for _, record in _csv_records(reader))
-        written = _header(records)
+        written = _header(record for _, record in _csv_records(reader))
         spellings = {name.lower(): name for name in (*_COLUMNS, *expected, *(others or ()))}
         header = [spellings.get(name.lower(), name) for name in written]
         missing = [name for name in expected if name not in header]
@@ -324,7 +322,8 @@ def _csv_lines(
             raise SourceError(f"{path}: two columns are called {readable(twice[0])!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in {*expected, *others}]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
-        yield from ((f"{path.name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
+        cells = partial(_csv_row, header, delimiter)
+        yield from ((f"{path.name}:{n}", cells(record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:
@@ -377,12 +376,13 @@ def _csv_records(reader: _csv.Reader) -> Iterator[tuple[int, list[str] | Left]]:
             yield reader.line_num, record
 
 
-def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Left:
+def _csv_row(header: list[str], delimiter: str, record: list[str] | Left) -> dict[str, str] | Left:
     """The cells by column; those of a column without a name, such as row numbers of pandas, are not read."""
     if isinstance(record, Left):
         return record
     if len(record) > len(header):
-        return Left("too many fields", f"found {len(record)}, expected {len(header)}: is a comma not quoted?")
+        hint = "is a tab in a cell?" if delimiter == "\t" else f"is a {delimiter!r} not quoted?"
+        return Left("too many fields", f"found {len(record)}, expected {len(header)}: {hint}")
     if not is_utf8("".join(record)):
         return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import Left, Row, Rows, item_rows as items, refs
+from saferec_builder.sources import Left, Row, Rows, input_files, item_rows as items, refs
 from saferec_builder.sources.item_rows import Both
 
 SOURCE = "ddd"
@@ -62,7 +62,7 @@ def read(path: Path) -> Both:
 
 def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
     expected = "answers of the DoesTheDogDie API"
-    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+    for file in input_files.of_folder(path, (".json",)) if path.is_dir() else [path]:
         data = sources.json_file(file, expected)
         if isinstance(data, dict) and isinstance(data.get("items"), list):
             data = data["items"]

@@ -26,23 +26,27 @@ def files_of(source: Source, paths: Sequence[Path | str]) -> list[Path]:
     """Every file once; of a folder the files with this source's suffixes."""
     files: list[Path] = []
     for path in map(Path, paths):
-        inside = sorted(p for p in path.iterdir() if _taken(source, p)) if path.is_dir() else [path]
-        if not inside:
-            raise UsageError(f"{path}: no {' or '.join(SUFFIXES.get(source, _LINES))} file in this folder")
+        inside = of_folder(path, SUFFIXES.get(source, _LINES)) if path.is_dir() else [path]
         files += inside if source is Source.reddit and path.is_fifo() else map(sources.existing, inside)
     return list(dict.fromkeys(files))
 
 
-def _taken(source: Source, path: Path) -> bool:
-    """Whether a file of a folder is read."""
-    return path.name.endswith(SUFFIXES.get(source, _LINES)) and not path.is_dir()
+def of_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """The files of a folder that are read of it, in order. Raises UsageError if there is none."""
+    files = [path for path in sorted(folder.iterdir()) if path.name.endswith(suffixes) and not path.is_dir()]
+    if not files:
+        raise UsageError(
+            f"{folder}: no {' or '.join(suffixes)} file in this folder: name the folder or files with some"
+        )
+    return files
 
 
 def unread_files(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
     """What is not read of the folders: files of other kinds, and subfolders."""
     folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
     inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]
-    names = [str(p) for p in inside if not _taken(source, p)]
+    taken = {*files_of(source, folders)}
+    names = [str(p) for p in inside if p not in taken]
     return {"passed_by": [*names[:5], *([f"{len(names) - 5} more"] if len(names) > 5 else [])]} if names else {}
 
 

@@ -99,8 +99,8 @@ def schemas(root: Path) -> set[int]:
     """The schema numbers of all shards of a workspace."""
     folders = [folder for folder in (root / "tables").glob("*") if folder.is_dir()]
     manifests = [manifest for folder in folders for manifest in _manifests(folder)]
-    facts = (whole_object(manifest.read_bytes()) or {} for manifest in manifests)
-    return {int(fact["schema"]) for fact in facts if "schema" in fact}
+    stated = ((whole_object(manifest.read_bytes()) or {}).get("schema") for manifest in manifests)
+    return {schema for schema in stated if isinstance(schema, int)}
 
 
 def _folder(root: Path, table: tables.Table) -> Path:

@@ -10,7 +10,7 @@ from annotation.page.tasks import Given
 from annotation.tools.tasks_and_answers import base_id, keyed_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import calm, review_page
-from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.csv_rows import edit, rows_of, save
 from tests.worlds.reviewing import TWO, no, yes
 
 
@@ -172,9 +172,30 @@ def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None
     assert review("pull")["added"] > 0
 
 
+def test_a_sheet_that_came_back_in_another_format_is_named(ws, review) -> None:
+    """Beside its empty CSV it was passed over without a word."""
+    review("push", *TWO)
+    for name in ("ann.XLSX", "~$ann.xlsx", "ann.md"):
+        (ws.root / "review" / name).write_bytes(b"PK")
+    assert review("pull")["no_sheets"] == [str(ws.root / "review" / "ann.XLSX")]
+
+
 def test_a_file_that_came_back_in_capitals_is_read(ws, review) -> None:
     """Some mail programs and older systems write names like this: in a folder the file was skipped silently."""
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     (ws.root / "review" / "ann.csv").rename(ws.root / "review" / "ANN.CSV")
     assert review("pull")["added"] == 4
+
+
+def test_a_column_that_is_not_read_is_named(ws, review) -> None:
+    """A report of personal data in a column that its author had renamed, or added, was lost without a word."""
+    review("push", *TWO)
+    path = ws.root / "review" / "ann.csv"
+    edit(path, yes)
+    columns = {"note": "Remarks", "": "", "mine": "Mine"}  # the second has no name, the third no words
+    renamed = [{columns.get(name, name): cell for name, cell in row.items()} for row in rows_of(path)]
+    save(path, [row | {"Remarks": "personal data", "": "see above", "Mine": " "} for row in renamed])
+    counts = review("pull")
+    assert (counts["added"], counts["columns_not_read"]) == (4, [f"{path}: (without a name)", f"{path}: remarks"])
+    assert "columns_not_read" not in review("pull", path.with_name("bo.csv"))

@@ -20,9 +20,11 @@ PAGE = """\
 `rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both sources only
 say what a film has, so they clear no film. **A film without a warning counts as unknown, so the violated shares are
 lower bounds.** The traits are not taken from the seekers: the lists answer ordinary requests. Intervals are 95 %, over
-dialogues, and are not corrected for the number of traits and pairs.
+dialogues, and are not corrected for the number of traits and pairs. Shares of titles that are violated:
 
 {rates}
+
+All other titles are unknown: the largest share of clear ones is {clear:.3f}.
 
 Of {titles} titles {linked} name one work of the catalog, {ambiguous} several, and {not_found} none (later films,
 series); {no_title} are prose or code. For gore, {little} of {unknown} unknown titles are works with too few warnings to
@@ -69,10 +71,12 @@ def _page(found: screening.Screening) -> str:
     gore = found.unknown.filter(trait="gore")
     works = found.causes.group_by("trait", "title").agg(pl.col("shown").sum())
     top = works.sort("trait", "shown", "title", descending=[False, True, False])
-    rates = [
-        _row(r["trait"], r["model"], *(_share(r, w) for w in screening.WORDS))
-        for r in found.rates.sort("trait", "model").to_dicts()
-    ]
+    models = found.rates["model"].unique().sort().to_list()
+    shares = {
+        (r["trait"], r["model"]): f"{r['violated']:.3f} ({r['violated_low']:.3f} to {r['violated_high']:.3f})"
+        for r in found.rates.to_dicts()
+    }
+    rates = [_row(trait, *(shares[trait, model] for model in models)) for trait in sorted(TRAITS)]
     differences = [
         _row(r["trait"], f"{r['model']}, {r['other']}", f"{r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})")
         for r in clear_differences.to_dicts()
@@ -84,7 +88,8 @@ def _page(found: screening.Screening) -> str:
         lists=found.counts.added,
         requests=found.rates["lists"].max(),
         groups=found.rates["groups"].max(),
-        rates=_table(("trait", "model", *screening.WORDS), rates),
+        rates=_table(("trait", *models), rates),
+        clear=found.rates["clear"].max(),
         little=gore.filter(why=screening.TOO_LITTLE)["shown"].sum(),
         near=gore.filter(why=screening.NEAR)["shown"].sum(),
         unknown=gore["shown"].sum(),
@@ -95,10 +100,6 @@ def _page(found: screening.Screening) -> str:
         causes=_table(("trait", "shown most, by all four"), causes),
         **found.counts.figures,
     )
-
-
-def _share(row: dict[str, float], word: str) -> str:
-    return f"{row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})"
 
 
 def _row(*cells: str) -> str:

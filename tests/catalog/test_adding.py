@@ -6,7 +6,7 @@ import pytest
 
 from saferec_builder import planning
 from saferec_builder.catalog import adding, lookup, merging, verdicts
-from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.core.errors import SafeRecError, SourceError, UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED
 from saferec_builder.mining import ingest
 from saferec_builder.sources import doesthedogdie_api as ddd_api
@@ -50,6 +50,22 @@ def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspac
         adding.add_catalog(workspace, "csv", [tmp_path / "movies.csv", items])
     assert store.read(workspace, tables.CATALOG_ROWS).height == 3
     assert store.read(workspace, tables.DROPS)["place"].to_list() == ["items.csv:5"]  # a refused file adds no drops
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "text", "message"),
+    [
+        ("ddd", "gone.txt", "", "no .json file in this folder: name the folder or files with some"),
+        ("ddd", "own.json", "[]", "no row in it: expected items and statements: mend it"),
+        ("csv", "own.csv", "domain,title,year,colour\n", "no row in it: expected rows: mend it"),
+    ],
+)
+def test_what_has_no_row_is_an_error(workspace, tmp_path, source, name, text, message):
+    """A wrong folder ended with exit code 0, "0 items and statements in" and the advice to add items."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text(text)
+    with pytest.raises(SafeRecError, match=message):
+        adding.add_catalog(workspace, source, tmp_path / "in" / (name if text else ""))
 
 
 def test_of_two_files_of_one_name_each_has_its_own_drops(workspace, items, tmp_path):

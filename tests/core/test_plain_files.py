@@ -1,6 +1,7 @@
 """Endless files are not read, and packed files are recognised by their first bytes."""
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ def test_a_pipe_or_a_device_is_refused_before_it_is_opened(tmp_path: Path) -> No
         (bytes.fromhex("602a4d1804000000"), None),
         (bytes.fromhex("504b0506") + bytes(18), "zip"),  # an empty one
         (bytes.fromhex("504b0708504b0304"), "zip"),  # the first part of a split archive
+        (zlib.compress(b"blob 3\0abc", 1), "zlib, as the history of git"),
+        (b"xylophone", None),
         (bytes.fromhex("04224d1864407fc0"), "lz4"),
         (bytes.fromhex("02214c1810000000"), "lz4"),  # as `lz4 -l` writes it
         (b"PKI, a word", None),

@@ -36,5 +36,7 @@ def test_why_a_version_was_withdrawn(tmp_path):
     assert release_files.why_withdrawn(folder, "1.0.0") is None
     (tmp_path / "withdrawn.json").write_text('{"1.0.0": "here", "1.1.0": "another"}')
     assert release_files.why_withdrawn(folder, "1.0.0") == "here"
+    (folder / "WITHDRAWN.json").write_text(r'{"1.0.0": "\ud800\u001b"}')  # could be written nowhere
+    assert release_files.why_withdrawn(folder, "1.0.0") == "\ufffd\ufffd"
     (folder / "WITHDRAWN.json").write_text('{"1.0.0": "on the Hub"}')  # the reason on the Hub is the newest
     assert release_files.why_withdrawn(folder, "1.0.0") == "on the Hub"

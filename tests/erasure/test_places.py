@@ -3,6 +3,7 @@
 import json
 import shutil
 import tarfile
+import zlib
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def test_so_are_those_of_other_sources(
         ("own.json", json.dumps({"samples": [MINE, {"by": "person4"}]})),
         ("broken.jsonl", jsonl(MINE)[:-30]),
         ("ids.txt", "talk-person5\ntalk-person4.\n"),
+        ("person4.txt", "they want to be out"),
     ],
 )
 def test_other_files_with_a_name_of_theirs_are_listed(mined: store.Workspace, cli: Cli, name: str, text: str) -> None:
@@ -239,9 +241,12 @@ def test_a_table_is_searched_in_whatever_kind_its_columns_are(mined: store.Works
     }
     for name, column in kinds.items():
         column.to_frame("x").write_parquet(mined.root / f"{name}.parquet")
+    pl.DataFrame({theirs: [1]}).write_parquet(mined.root / "column.parquet")
     (mined.root / "plain.parquet").rename(mined.root / "plain.parquet.bak")
     run = cli("forget", "person4", "-C", mined.root, "--json")
-    assert run.code == 1 and run.json["still_in"] == ["category.parquet", "nested.parquet", "plain.parquet.bak"]
+    assert run.code == 1 and run.json["still_in"] == [
+        *("category.parquet", "column.parquet", "nested.parquet", "plain.parquet.bak")
+    ]
 
 
 def test_what_is_packed_is_told_whatever_it_is_called(mined: store.Workspace, cli: Cli) -> None:
@@ -249,8 +254,19 @@ def test_what_is_packed_is_told_whatever_it_is_called(mined: store.Workspace, cl
     with tarfile.open(mined.root / "backup.tgz", "w:gz") as archive:
         archive.add(mined.root / "tables")
     (mined.root / "notes.docx").write_bytes(b"PK\x03\x04")
+    for name in ("12", "34"):
+        (mined.root / ".git" / "objects").mkdir(parents=True, exist_ok=True)
+        (mined.root / ".git" / "objects" / name).write_bytes(zlib.compress(b"blob of theirs"))
     summary = cli("forget", "person4", "-C", mined.root, "--json").json
-    assert summary["do_2"].startswith("backup.tgz, notes.docx: packed, so nobody looked into it")
+    assert summary["do_2"].startswith(".git, backup.tgz, notes.docx: packed, so nobody looked into it")
+
+
+def test_a_note_on_somebody_else_loses_an_id_of_theirs(mined: store.Workspace, cli: Cli) -> None:
+    theirs, another = (tables.digest("messages", f"talk-person{n}") for n in (4, 5))
+    rows = store.read(mined, tables.CONVERSATIONS).filter(conversation=another).to_dicts()
+    store.append(mined, tables.REVIEWS, world.reviews(world.review(rows[0], note=f"personal data, as in {theirs}")))
+    assert cli("forget", "person4", "-C", mined.root).code == 0
+    assert store.read(mined, tables.REVIEWS)["note"].to_list() == ["personal data, as in [forgotten]"]
 
 
 def test_what_a_link_leads_to_is_told(mined: store.Workspace, tmp_path: Path, cli: Cli) -> None:

@@ -65,6 +65,18 @@ def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace
     assert dict(table.select("item", "verdict").iter_rows()) == {world.item("D"): "present", world.item("F"): "absent"}
 
 
+def test_a_trait_that_was_removed_stops_a_release_until_its_labels_are_taken_back(workspace, cli):
+    """`adjudicate` had taken them back, and yet no release was possible any more."""
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, [*labels, label(rows[0], "clowns")])
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert result.code == 1 and "1 labels are of a trait that the taxonomy lacks, first clowns on c000" in result.err
+    store.append(ws, tables.LABELS, world.labels(label(rows[0], "clowns", None)))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    frames = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/labels").glob("*")]
+    assert pl.concat(frames).height == 40 and set(pl.concat(frames)["trait"]) == {"gore"}
+
+
 @pytest.mark.slow
 def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace, cli):
     rows, labels = world.requests()

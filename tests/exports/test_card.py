@@ -45,6 +45,9 @@ def test_the_card_says_who_labelled_and_how_sure(manifest):
     # nobody is labelled with the other 19 traits: they are withheld, and the card says so
     assert "| `needles`" not in text and "fewer than 5 different people" in text and "`needles`" in text
     assert "By the time of the request" in text and "No conversation was left out." in text
+    # it once said that no list of such a person is there, and that later rows alone are kept: both were wrong
+    assert "no list made from a conversation that has one." in text
+    assert "stands in one split only: the one of the previous version, else the latest." in text
 
 
 def test_the_card_says_what_a_star_is(manifest):

@@ -17,3 +17,6 @@ def test_each_column_has_a_meaning_and_none_is_left_over():
     assert meanings.keys() == SCHEMAS.keys()
     counts = {name: sum(name in schema.names for schema in SCHEMAS.values()) for name in common}
     assert min(counts.values()) >= 2, counts  # a column of one config is described there
+    # a reader could take what a release does not tell for absent
+    assert "withheld: " in columns.meaning("labels", "method")
+    assert "which does not mean absent" in columns.meaning("labels", "verdict")

@@ -165,8 +165,9 @@ def test_a_public_repository_needs_the_word(hub, released, cli, publish):
     assert publish("--public").code == 0
     assert not hub.repos[REPO].private
     grow(released, cli)
-    result = publish()
-    assert result.code == 1 and "--public" in result.err and len(hub.repos[REPO].commits) == 2
+    for words in (["--dry-run"], []):
+        result = publish(*words)
+        assert result.code == 1 and "--public" in result.err and len(hub.repos[REPO].commits) == 2
     assert publish("--public").code == 0
 
 

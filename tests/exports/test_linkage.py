@@ -18,7 +18,7 @@ from tests.worlds import release_world as world
 from tests.worlds.once import command, released
 
 NOBODY = dict.fromkeys(
-    ("ids", "digest", "time", "domain", "people", "order", "evidence", "texts", "items", "together"), 0
+    ("ids", "digest", "time", "domain", "people", "order", "evidence", "texts", "items", "rows", "together"), 0
 )
 
 
@@ -68,7 +68,7 @@ def theirs(rows: pl.DataFrame, column: pl.Series) -> pl.Series:
 def test_nobody_is_found_where_texts_stay_with_the_source(ws: store.Workspace) -> None:
     linked = linkage.linkage(ws, ws.releases / "1.0.0")
     assert found(linked) == NOBODY == found(linkage.linkage(ws, "1.0.0"))
-    assert linked.found["with_text"].to_list() == [False] * 10
+    assert linked.found["with_text"].to_list() == [False] * 11
     assert linked.found["of"].unique().to_list() == [linked.conversations]
     assert linked.elsewhere == 0
 
@@ -206,6 +206,15 @@ def test_items_count_where_they_are_released(ws: store.Workspace) -> None:
         recommended=pl.when(truth=7).then(pl.lit(["a"])), accepted=pl.when(truth=8).then(pl.lit(["a"]))
     )
     assert hits(two, source, "items") == 2
+
+
+def test_whoever_alone_has_such_rows_in_a_split_is_found(ws: store.Workspace) -> None:
+    """Which conversations teach something, from what kind of answer, and how they were drawn follows from the source:
+    the only one in the test split without a row to learn from was found, and `linkage` said that nobody was."""
+    rows, source = joined(ws)
+    first = (rows["split"] == "test").arg_true()[0]
+    alone = rows.with_row_index("n").with_columns(shape=pl.when(pl.col("n") != first).then("shape"))
+    assert (hits(rows, source, "rows"), hits(alone, source, "rows")) == (0, 1)
 
 
 def test_two_sources_are_told_apart_by_their_names(ws: store.Workspace) -> None:

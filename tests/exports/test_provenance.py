@@ -25,16 +25,17 @@ def test_provenance_names_what_the_release_rests_on(home, reviewed, cli):
         assert {name for pair in newer[relation].values() for name in pair.values()} <= names
 
 
-def test_it_names_no_file_of_somebody_who_was_removed(workspace, cli):
-    """`anna.schmidt_1987.jsonl` was still named, though its only conversation was left out on request."""
+def test_it_counts_files_and_names_none(workspace, cli):
+    """`anna.schmidt_1987.jsonl` was named, beside a text in which each of her names was replaced."""
     rows, labels = world.requests()
-    rows[0] |= {"source_file": "anna.schmidt_1987.jsonl"}
+    rows[0] |= {"source_file": "removed.jsonl"}
+    rows[1] |= {"source_file": "anna.schmidt_1987.jsonl"}
     ws = world.fill(workspace, rows, labels)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c000,\n")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     folder = ws.releases / "1.0.0"
     entities = json.loads((folder / "provenance.json").read_text())["entity"]
-    assert entities["source:messages"]["files"] == ["x.jsonl"] and "source:csv" in entities
+    assert (entities["source:messages"]["files"], entities["source:csv"]["files"]) == (2, 0)
     assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 

@@ -262,6 +262,41 @@ def test_the_key_of_another_version_or_dataset_is_refused(silent, cli, tmp_path,
     assert result.code == 1 and "it is put back by its key file" in result.err and not (tmp_path / "mine").exists()
 
 
+FALSE_KEYS = {
+    "a conversation comes twice": lambda key: key.with_columns(subject=pl.lit(key["subject"][0])),  # one text for all
+    "do not fit together (list index": lambda key: key.with_columns(
+        pl.col("labels").list.eval(
+            pl.element().struct.with_fields(
+                spans=pl.element()
+                .struct.field("spans")
+                .list.eval(pl.element().struct.with_fields(turn=pl.lit(99, pl.Int32)))
+            )
+        )
+    ),
+    "do not fit together (conversion": lambda key: key.with_columns(accepted=pl.lit(["no item"])),
+}
+
+
+@pytest.mark.parametrize("fault", FALSE_KEYS)
+def test_a_false_key_file_is_one_line(silent, cli, tmp_path, fault):
+    ws, bare, _ = silent
+    false = FALSE_KEYS[fault](pl.read_parquet(key(ws)[1]))
+    pq.write_table(false.to_arrow(compat_level=pl.CompatLevel.oldest()), tmp_path / "false.parquet")
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", "--key", tmp_path / "false.parquet", "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1) and fault in result.err, result.err
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("fact", ["rule", "labels", "makers"])
+def test_a_manifest_of_which_no_card_can_be_made_is_one_line(silent, cli, tmp_path, fact):
+    ws, bare, _ = silent
+    manifest = json.loads((bare / "manifest.json").read_text()) | {fact: {}}
+    (bare / "manifest.json").write_text(json.dumps(manifest))
+    world.seal(bare, "README.md")
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1) and "do not fit together" in result.err, result.err
+
+
 @pytest.mark.slow
 def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):
     ws, bare, _ = silent

@@ -42,6 +42,7 @@ def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evide
     for row in rows:
         for value in (f"{row['conversation']!r}", row["source_id"], row["digest"], f"T{row['time']:%H:%M:%S}"):
             assert value not in content, value
+    assert f"{rows[-1]['time']:%Y-%m-%d}" not in content  # of two versions that differ by one row, it would be its day
     conversations = told(folder)["conversations"]
     assert len(conversations) == 40 and not any(row["cut"] or row["turns"] for row in conversations)
     # a day identifies its only post, and two days identify the person who wrote on both
@@ -92,3 +93,11 @@ def test_what_is_no_key_file_is_said_in_one_line(tmp_path, content):
     for reader in (released_ids.read, lambda path: released_ids.erase(path, ["a"], [])):
         with pytest.raises(ReleaseError, match=r"k.parquet: not a key file \("):
             reader(path)
+
+
+@pytest.mark.parametrize("stated", ["[1, 2]", "[]", "null", '["x", null]', "[" * 100_000])
+def test_a_key_file_whose_starts_are_no_times_is_one_line(tmp_path, stated):
+    table = pl.DataFrame({"conversation": ["a"]}).to_arrow().replace_schema_metadata({"split_starts": stated})
+    pq.write_table(table, tmp_path / "1.0.0.key.parquet")
+    with pytest.raises(ReleaseError, match=r"1\.0\.0\.key\.parquet: not a key file"):
+        released_ids.starts(tmp_path / "1.0.0", [])

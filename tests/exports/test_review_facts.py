@@ -205,6 +205,21 @@ def test_of_items_too_only_what_counts_is_released(reviewed, cli):
     assert released_reviews.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]
 
 
+@pytest.mark.slow
+def test_a_plot_that_was_read_under_another_taxonomy_counts_as_open_in_a_release_too(reviewed, cli):
+    """Both read five plots to their end before a trait was added: `review status` waits for their second reading, and
+    the release said that all traits are absent there."""
+    store.append(reviewed, tables.CATALOG_ROWS, world.catalog().with_columns(plot=pl.lit("Blood.")))
+    plots = [{"conversation": world.item(letter), "digest": tables.digest("Blood.")} for letter in "DEFGH"]
+    fields = {"kind": "item_flag", "trait": "*", "taxonomy": "before"}
+    rows = [world.review(plot, who, **fields) for plot in plots for who in ("ann", "bo")]
+    store.append(reviewed, tables.REVIEWS, world.reviews(*rows))
+    assert cli("release", "2.0.0", "-C", reviewed.root).code == 0
+    stated = certificate.check(reviewed.releases / "2.0.0" / "certificate.json").items
+    assert stated == certificate.from_bounds(label_bounds(gather(reviewed))).items
+    assert stated and stated.missed_of_all.open == 5
+
+
 def test_a_word_on_a_whole_text_of_a_taxonomy_before_is_one_vote():
     """After an edit of the taxonomy, a reviewer who had said `*` has one row per trait: each counted as a person."""
     label = {"kind": "sensitivity", "subject": "c1", "trait": "gore", "reviews": ["r1", "r2"]}

@@ -78,7 +78,10 @@ def test_a_broken_manifest_is_one_line(copy, content):
 
 @pytest.mark.parametrize(
     ("fact", "value"),
-    [("agreement", None), ("withheld", 3), ("dropped", {"a": None}), ("plot", []), ("counts", {"../home": {"a": 0}})],
+    [
+        *(("agreement", None), ("withheld", 3), ("dropped", {"a": None}), ("plot", [])),
+        *(("counts", {"../home": {"a": 0}}), ("official", {"gore": "\ud800"})),
+    ],
 )
 def test_a_fact_of_another_type_is_one_line_for_whoever_reads_it(copy, fact, value):
     path = copy / "manifest.json"

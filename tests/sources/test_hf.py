@@ -89,6 +89,24 @@ def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
     assert store.read(workspace, tables.CONVERSATIONS).height == 3
 
 
+def test_of_two_files_of_one_name_each_has_its_own_drops(cli, workspace, tmp_path):
+    """The drop of the second file was not in the table, and nobody was told that nothing of it was taken."""
+    pytest.importorskip("datasets", reason=NO_DATASETS)
+
+    def mined(**texts):
+        for n, (name, text) in enumerate(texts.items()):
+            (tmp_path / name).mkdir(exist_ok=True)
+            chat = json.dumps([{"role": "user", "content": text}]) if text else "oops"
+            with (tmp_path / name / "x.csv").open("w", newline="") as file:
+                csv.writer(file).writerows([["id", "messages"], (2 * n, "oops"), (2 * n + 1, chat)])
+        return cli("mine", "hf", tmp_path / "a/x.csv", tmp_path / "b/x.csv", "-C", workspace.root)
+
+    result = mined(a="A calm film?", b="")
+    assert result.code == 1 and "nothing of b/hf:x.csv was taken" in result.err
+    assert mined(a="A calm film?", b="Which comedy?").code == 0
+    assert store.read(workspace, tables.DROPS)["place"].sort().to_list() == ["a/hf:x.csv:1", "b/hf:x.csv:1"]
+
+
 def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace, tmp_path):
     """In two halves of a real file 16 % of the conversations shared a greeting, and all of them were replaced."""
     pytest.importorskip("datasets", reason=NO_DATASETS)

@@ -30,6 +30,7 @@ def test_imdb_titles(tmp_path, zipped):
         title("tt0000005", "movie", "Odd year", "Odd year", "19x4"),
         ("tt0000006", "movie", "too few"),
         title("tt0000007", "movie", "Am\xe9lie", "A", "2001"),
+        title("tt0000008", "movie", "A\ttab", "A tab", "2002"),
     )
     text = basics(*rows).encode("latin1") + b"\n"  # a blank line is ignored
     path = file(tmp_path, "title.basics.tsv", gzip.compress(text) if zipped else b"\xef\xbb\xbf" + text)
@@ -43,6 +44,7 @@ def test_imdb_titles(tmp_path, zipped):
         ("title.basics.tsv tvEpisode", "no film or series", "2 of tvEpisode"),
         ("title.basics.tsv:10", "too few fields", "no cell of this table is blank: is the line cut?"),
         ("title.basics.tsv:11", "not UTF-8", "save the file as CSV in UTF-8, and read it again"),
+        ("title.basics.tsv:12", "too many fields", "found 10, expected 9: is a tab in a cell?"),
         ("title.basics.tsv:7", "same id", "tt0110877"),
         (
             "title.basics.tsv:8",

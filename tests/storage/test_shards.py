@@ -124,6 +124,9 @@ HARM: dict[str, Callable[[Path, Path], object]] = {
     "without end": lambda _, manifest: manifest.write_text("[" * 200_000),
     "rows": lambda _, manifest: manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"rows": 2})),
     "schema": lambda _, manifest: manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99})),
+    "no schema": lambda _, manifest: manifest.write_text(
+        json.dumps(json.loads(manifest.read_text()) | {"schema": "x"})
+    ),
 }
 
 
@@ -133,5 +136,6 @@ def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
     folder = workspace.root / "tables" / "drops"
     (shard,), (manifest,) = folder.glob("*.parquet"), folder.glob("*.json")
     HARM[harm](shard, manifest)
-    with pytest.raises(StoreError, match=r"half written|not a manifest|1 rows|schema 99"):
+    with pytest.raises(StoreError, match=r"half written|not a manifest|1 rows|schema (99|x)"):
         store.read(workspace, tables.DROPS)
+    assert store.schemas(workspace)  # for `doctor`

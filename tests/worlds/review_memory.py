@@ -22,7 +22,7 @@ class Killed(BaseException):
 class Memory:
     """A review server that fails as planned, one entry of `plan` for each import; its contents are the truth."""
 
-    tool, chunk, url = "label_studio", 1, "memory"
+    tool, chunk, page_size, url = "label_studio", 1, 40, "memory"
 
     def __init__(self) -> None:
         self.plan, self.down = list[str](), False
@@ -70,9 +70,10 @@ class Memory:
         self._up()
         return sum(place == project for place, *_ in self.held.values())
 
-    def keys(self, project: str) -> list[tuple[str, str, bool]]:
+    def keys(self, project: str, page: int | None = None) -> list[tuple[str, str, bool]]:
         self._up()
         pairs = [(remote, task) for remote, (place, task, _) in self.held.items() if place == project]
+        pairs = pairs if page is None else pairs[page * self.page_size :][: self.page_size]
         return [(task["key"], remote, remote in self.answers) for remote, task in pairs]
 
     def delete(self, task: str) -> None:

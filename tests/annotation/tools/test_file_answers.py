@@ -106,7 +106,13 @@ def test_a_row_that_cannot_be_read_is_named_and_nothing_is_made_of_it(pushed, ce
 
 
 @pytest.mark.parametrize(
-    "rest", [{"verdict": "clowns"}, {"verdict": "sad_endings"}, {"verdict": "gore sad_endings", "quote": "never"}]
+    "rest",
+    [
+        {"verdict": "clowns"},
+        {"verdict": "sad_endings"},
+        {"verdict": "gore sad_endings", "quote": "never"},
+        {"verdict": "none", "quote": "never"},  # whose trait was forgotten
+    ],
 )
 def test_a_last_row_with_a_fault_adds_nothing_not_even_absents(pushed, rest):
     by_trait = answers(fill(pushed, *DONE[:2], rest))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from hypothesis import given, strategies as st
 
-from annotation.tools.files import bare, guarded, lines
+from annotation.routing import texts
+from annotation.tools.files import CELL, CUT, bare, guarded, lines
+from saferec_builder.storage import tables
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.review_csv import TAXONOMY, answers, back, fill, reasons, unit, write
 
@@ -27,6 +29,19 @@ def test_a_file_shows_text_trait_proposal_and_empty_columns(pushed):
 def test_a_severe_trait_warns_on_every_row_of_its_task(tmp_path):
     path = write(tmp_path / "ann.csv", unit("torture", verdict="present"), unit("*"))
     assert all("Torture" in row["warning"] for row in rows_of(path))
+
+
+def test_a_text_that_excel_would_cut_says_so(tmp_path):
+    """Whoever read it there judged a part of it, and nothing said so."""
+    for turns, warning in ((2, ""), (3, CUT)):
+        rows = [{"role": "seeker", "text": "a" * (CELL // 3), "items": []}] * turns
+        conversation = dict.fromkeys(tables.CONVERSATIONS.columns) | {
+            "conversation": "c1",
+            "digest": "d1",
+            "turns": rows,
+        }
+        text = texts(tables.CONVERSATIONS.frame([conversation]))
+        assert rows_of(write(tmp_path / "ann.csv", unit("gore"), text=text))[0]["warning"] == warning
 
 
 def test_the_adjudicator_reads_what_was_said_and_nobodys_name(tmp_path):

@@ -14,7 +14,7 @@ from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
 from tests.worlds.once import copied, released
-from tests.worlds.release_world import conversation, conversations, film, label, requests
+from tests.worlds.release_world import conversation, conversations, fill, film, label, requests, review, reviews
 from tests.worlds.report_world import chromium, frame, probe, results, run, text_of, world
 
 
@@ -154,6 +154,14 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
 
 
 @pytest.mark.slow
+def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: store.Workspace) -> None:
+    rows, labels = requests()
+    ws = fill(workspace, rows, labels)
+    assert gather(ws)["examples"]
+    store.append(ws, tables.REVIEWS, reviews(*(review(row, note="personal data") for row in rows)))
+    assert not gather(ws)["examples"]
+
+
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told
     reviews = store.read(ws, tables.REVIEWS)["review"].to_list()
