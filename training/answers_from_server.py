@@ -259,7 +259,7 @@ def _reason(fault: HTTPError) -> str:
 def _parsed(reply: JsonValue, url: str) -> Answer | None:
     """Parses a reply; returns None if it holds no choice."""
     match reply:
-        case {"choices": [{"message": {**message}, **choice}, *_]}:
+        case {"choices": [{"message": dict() as message, **choice}, *_]}:
             # content is null or missing for a refusal, a call of a tool, or reasoning that was cut
             content, finish = message.get("content"), choice.get("finish_reason")
             text = content if isinstance(content, str) else text_of_parts(content) or ""
