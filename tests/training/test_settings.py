@@ -52,6 +52,7 @@ def test_what_is_none_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None
         settings.trl_arguments(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
 
 
+@pytest.mark.training
 @pytest.mark.parametrize(
     ("key", "says"),
     [("gdpo.use_cpu", "say use_cpu"), ("learnin_rate", "mean learning_rate"), ("lora", "say saferec.lora")],
