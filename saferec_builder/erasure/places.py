@@ -162,8 +162,11 @@ def _own_name(path: Path) -> bytes:
 
 def _blocks(path: Path) -> Iterator[bytes]:
     if path.suffix.lower() == ".parquet" or _head(path).startswith(PARQUET):  # without these bytes it is damaged
-        for batch in pq.ParquetFile(path).iter_batches():
-            yield from (b"\n".join(_values(column)) for column in batch.columns)  # its bytes show names of columns
+        table = pq.ParquetFile(path)
+        yield table.schema_arrow.serialize().to_pybytes()  # names of columns
+        for batch in table.iter_batches():
+            yield from (b"\n".join(_values(column)) for column in batch.columns)
+        return  # any short name is in its packed bytes by chance
     tail = b""
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
