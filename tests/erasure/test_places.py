@@ -263,6 +263,7 @@ def test_a_table_is_searched_in_whatever_kind_its_columns_are(mined: store.Works
         column.to_frame("x").write_parquet(mined.root / f"{name}.parquet")
     pl.DataFrame({theirs: [1]}).write_parquet(mined.root / "column.parquet")
     (mined.root / "plain.parquet").rename(mined.root / "plain.parquet.bak")
+    assert not any(b"PAR1" in block for block in places._blocks(mined.root / "column.parquet"))  # packed: noise
     run = cli("forget", "person4", "-C", mined.root, "--json")
     assert run.code == 1 and run.json["still_in"] == [
         *("category.parquet", "column.parquet", "nested.parquet", "plain.parquet.bak")
