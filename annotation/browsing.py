@@ -1,16 +1,18 @@
-"""Lists proposals or labels beside the text of their evidence."""
+"""Lists proposals or labels beside the text of their evidence, and texts in which readers saw personal data."""
 
 import polars as pl
 
-from annotation.review_state import gather
+from annotation import reported_texts
+from annotation.review_state import ReviewState, gather, readable
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import unknown_trait
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, texts_on_disk
 from saferec_builder.storage.workspace import Workspace
 
-STAGES = ("proposals", "labels")
+STAGES = ("proposals", "labels", "reported")
 VERDICTS = ("present", "unsure")  # those with evidence
+COLUMNS = ("conversation", "trait", "form", "by", "confidence", "turn", "text", "start", "end")
 
 
 def browse(
@@ -21,7 +23,8 @@ def browse(
     stage: `proposals` or `labels`; verdict: `present` or `unsure`. Columns: conversation, trait, form, by (the
     proposer, or how the label was made), confidence (null for labels), turn, text of that turn, start and end of the
     quote in it, in code points. Conversations that no reviewer gets, because of a crisis or a removal, are left out.
-    Raises UsageError for an unknown stage, verdict or trait.
+    `reported`: each turn of the conversations whose readers reported personal data, whole, with their notes as `by`
+    and `personal data` as trait. Raises UsageError for an unknown stage, verdict or trait.
     """
     if stage not in STAGES:
         raise UsageError(f"{stage}: nothing to browse: expected {' or '.join(STAGES)}")
@@ -31,6 +34,8 @@ def browse(
     if trait and trait not in ws.taxonomy.slugs:
         raise unknown_trait(trait, ws.taxonomy.slugs)
     state = gather(ws)
+    if stage == "reported":
+        return _reported(ws, state)
     claims = _newest(state.proposals if stage == "proposals" else state.labels, slugs).filter(verdict=verdict)
     rows = withheld.without(
         claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi"), state.withheld
@@ -38,8 +43,26 @@ def browse(
     texts = texts_on_disk.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
     with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans").unnest("spans")
     text = pl.col("turns").list.get(pl.col("turn")).struct.field("text")
-    named = with_texts.with_columns(text, conversation="subject")
-    return named.select("conversation", "trait", "form", "by", "confidence", "turn", "text", "start", "end")
+    return with_texts.with_columns(text, conversation="subject").select(COLUMNS)
+
+
+def _reported(ws: Workspace, state: ReviewState) -> pl.DataFrame:
+    now = readable(state)
+    notes = reported_texts.reports(state.reviews, now).group_by("subject").agg(by=pl.col("note").unique().sort())
+    texts = texts_on_disk.turns(ws, notes["subject"]).join(now, ["subject", "digest"], "semi")
+    texts = texts.unique("subject", keep="last").sort("subject").join(notes, "subject", maintain_order="left")
+    turns = texts.explode("turns").with_columns(turn=pl.int_range(pl.len(), dtype=pl.Int32).over("subject"))
+    text = pl.col("turns").struct.field("text")
+    unset = {"form": pl.lit(None, pl.String), "confidence": pl.lit(None, pl.Float64)}
+    return turns.with_columns(
+        text.alias("text"),
+        pl.col("by").list.join("; "),
+        conversation="subject",
+        trait=pl.lit("personal data"),
+        start=pl.lit(0, pl.Int32),
+        end=text.str.len_chars().cast(pl.Int32),
+        **unset,
+    ).select(COLUMNS)
 
 
 def _newest(rows: pl.DataFrame, slugs: list[str]) -> pl.DataFrame:

@@ -15,15 +15,20 @@ SHOWN = 5  # ids in a line
 
 
 def reported(reviews: pl.DataFrame, now: pl.DataFrame) -> list[str]:
-    """Ids, sorted. `now`: subject of the conversations that may be read.
+    """Ids, sorted. `now`: subject of the conversations that may be read."""
+    return reports(reviews, now)["subject"].unique().sort().to_list()
+
+
+def reports(reviews: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
+    """The reviews whose note reports it.
 
     A changed text may still contain it: something else in it may have been masked. So every note ever written on the
     conversation counts, whether or not its answer makes a label: neither a new answer without the note, nor a task that
     was handed back, nor a reader who was set aside shows that the text is clean.
     """
     by_readers = pl.col("verdict").is_not_null() | BACK  # else the note is the reason why a reviewer was set aside
-    reports = reviews.filter(by_readers, pl.col("note").str.contains(_REPORT), kind="sensitivity")
-    return reports.join(now, on="subject", how="semi")["subject"].unique().sort().to_list()
+    rows = reviews.filter(by_readers, pl.col("note").str.contains(_REPORT), kind="sensitivity")
+    return rows.join(now, on="subject", how="semi")
 
 
 def words(ids: Sequence[str]) -> str:

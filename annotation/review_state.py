@@ -180,8 +180,12 @@ def undone(state: ReviewState) -> list[str]:
 
 def reported(state: ReviewState) -> list[str]:
     """Conversations in which readers reported personal data (reported_texts.reported)."""
-    current = withheld.without(state.known.filter("current", kind="sensitivity"), state.withheld)
-    return reported_texts.reported(state.reviews, current)
+    return reported_texts.reported(state.reviews, readable(state))
+
+
+def readable(state: ReviewState) -> pl.DataFrame:
+    """The current conversations that may be read: subject, digest."""
+    return withheld.without(state.known.filter("current", kind="sensitivity"), state.withheld)
 
 
 def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:

@@ -56,9 +56,11 @@ def of_labels(bounds: LabelBounds) -> list[str]:
 
 def of_reports(reported: Sequence[str]) -> list[str]:
     """What to do about notes that report personal data in a text; no line if there are none."""
-    report = f"readers reported personal data in {reported_texts.words(reported)}: look at them, then"
+    if not reported:
+        return []
+    report = f"readers reported personal data in {reported_texts.words(reported)}: look at them"
     remedy = f"{reported_texts.REMEDY}, or allow them one by one"
-    return [f"{report} {remedy}: `release` stops at their texts"] if reported else []
+    return [f"{report} (`saferec-build browse reported`), then {remedy}: `release` stops at their texts"]
 
 
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The command browse: prints proposals or labels with the quotes that they rest on."""
+"""The command browse: prints proposals or labels with their quotes, or texts that readers reported."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,14 +16,14 @@ AROUND = 120  # characters of a turn on each side of a quote
 
 
 def browse(
-    stage: Annotated[str, typer.Argument(help="proposals or labels.")] = "proposals",
+    stage: Annotated[str, typer.Argument(help="proposals, labels or reported.")] = "proposals",
     trait: Annotated[str | None, typer.Option(help="Only of this sensitivity.")] = None,
     verdict: Annotated[str, typer.Option(help="present or unsure.")] = "present",
     limit: Annotated[int, typer.Option(help="How many to print.", min=1)] = 10,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Read what was proposed, or labelled, beside the seeker's words.
+    """Read what was proposed, or labelled, beside the seeker's words, or what readers reported as personal data.
 
     Each quote stands between » and « in its turn; turns count from 1, in --json from 0. Texts of people in a crisis,
     and of those who asked to be removed, are not shown.
@@ -33,7 +33,9 @@ def browse(
     rows = claims.head(limit)
     if as_json:
         return say(Counts("browse", skipped=claims.height, figures={"rows": rows.to_dicts()}), as_json)
-    count = f"{stage} that say {verdict}: {many(claims.height, 'quote', 'quotes')}, {rows.height:,} shown (--limit)"
+    counted = many(claims.height, "turn", "turns") if stage == "reported" else many(claims.height, "quote", "quotes")
+    says = "" if stage == "reported" else f" that say {verdict}"
+    count = f"{stage}{says}: {counted}, {rows.height:,} shown (--limit)"
     typer.echo("\n".join([*_lines(rows), count]))
     if claims.is_empty():
         onward(ws, as_json)
