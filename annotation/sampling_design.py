@@ -144,12 +144,20 @@ def strata(
     ever_auto: Collection[str] = (),
 ) -> Strata:
     """`ever_auto`: subjects that ever had an `auto` label. The draw could reach these, and whether it did depended on
-    their places: so they stay in the zone, even if they are read for their claims later."""
+    their places: so they stay in the zone, even if they are read for their claims later. So do those that were assigned
+    for their claims in a later push than their first, after the draw had reached a subject with sure claims: they may
+    have been `auto` at a push that no `adjudicate` recorded."""
     rows = design.filter(kind=kind).sort("draw")
-    assigned = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
-    first = dict(assigned.reverse().iter_rows())
+    assigned = assignments.filter(kind=kind, role="reviewer").unique("subject", keep="first", maintain_order=True)
     places = dict(rows.select("subject", "stratum").iter_rows())
-    read_anyway = {subject for subject, why in first.items() if why != AUDIT}.difference(ever_auto)
+    arrived = dict(rows.filter(stratum=SURE).select("subject", "batch").iter_rows())
+    first, read_anyway, reached = dict[str, str](), set[str](), False  # reached: the draw reached one of `arrived`
+    for subject, why, batch in assigned.select("subject", "why", "batch").iter_rows():
+        first[subject] = why
+        reached |= why == AUDIT and subject in arrived
+        if why != AUDIT and (not reached or batch == arrived.get(subject)):
+            read_anyway.add(subject)
+    read_anyway -= set(ever_auto)
     zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in read_anyway)]
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
     in_zone = set(zone)
