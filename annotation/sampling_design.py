@@ -145,17 +145,22 @@ def strata(
 ) -> Strata:
     """`ever_auto`: subjects that ever had an `auto` label. The draw could reach these, and whether it did depended on
     their places: so they stay in the zone, even if they are read for their claims later. So do those that were assigned
-    for their claims in a later push than their first, after the draw had reached a subject with sure claims: they may
-    have been `auto` at a push that no `adjudicate` recorded."""
+    for their claims in a later batch than their first, and than one that drew a subject with sure claims: they may have
+    been `auto` at a push that no `adjudicate` recorded."""
     rows = design.filter(kind=kind).sort("draw")
     assigned = assignments.filter(kind=kind, role="reviewer").unique("subject", keep="first", maintain_order=True)
     places = dict(rows.select("subject", "stratum").iter_rows())
     arrived = dict(rows.filter(stratum=SURE).select("subject", "batch").iter_rows())
-    first, read_anyway, reached = dict[str, str](), set[str](), False  # reached: the draw reached one of `arrived`
+    first, read_anyway, reached = (
+        dict[str, str](),
+        set[str](),
+        set[str](),
+    )  # reached: batches that drew one of `arrived`
     for subject, why, batch in assigned.select("subject", "why", "batch").iter_rows():
         first[subject] = why
-        reached |= why == AUDIT and subject in arrived
-        if why != AUDIT and (not reached or batch == arrived.get(subject)):
+        if why == AUDIT:
+            reached |= {batch} if subject in arrived else set()
+        elif reached <= {batch} or batch == arrived.get(subject):
             read_anyway.add(subject)
     read_anyway -= set(ever_auto)
     zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in read_anyway)]

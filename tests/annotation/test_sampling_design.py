@@ -20,8 +20,8 @@ PROPS = proposals(*((c, "gore", "present") for c in CLAIMED))
 BLANK = designed(TEXT, proposals(), Plan())  # nothing was claimed when they were drawn
 
 
-def given(*ids: str, why: str = "audit") -> pl.DataFrame:
-    rows = [("sensitivity", c, "ann", "reviewer", "d", why, "b") for c in ids]
+def given(*ids: str, why: str = "audit", batch: str = "b") -> pl.DataFrame:
+    rows = [("sensitivity", c, "ann", "reviewer", "d", why, batch) for c in ids]
     return tables.ASSIGNMENTS.frame(rows)
 
 
@@ -164,6 +164,11 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     stones = design.tombstones(rows, assigned, auto, tables.REVIEWS.empty, ["c0", "c1"])
     assert sorted(stones["stratum"]) == ["sure", "zone"]  # c0 was a label before it was read as a proposal
     assert sum(audit.outcomes) - audit.holes + audit.elsewhere == 2
+    drawn = given(*CLAIMED[:2], batch="before")  # c2 was read as a proposal later, c3 when it arrived
+    sent = pl.concat([drawn, *(given(c, why="proposed", batch=b) for c, b in (("c2", "later"), ("c3", "push-1")))])
+    assert seen(rows, {}, sent).zone == 399
+    sent = pl.concat([given("c1", batch="push-2"), given("c4", why="proposed", batch="push-2")])
+    assert seen(rows, {}, sent).zone == 399  # its claim was not `auto` when c1 was drawn
 
 
 @pytest.mark.parametrize("adjudicated", [True, False])
@@ -181,7 +186,7 @@ def test_a_zone_keeps_sure_proposals_that_are_read_once_auto_is_taken_back(adjud
         )
         drawn = rows.sort("draw")["subject"].to_list()[:300]
         others = [c for c in ids[:360] if c not in drawn]
-        sent = pl.concat([given(*drawn), given(*others, why="proposed")])
+        sent = pl.concat([given(*drawn), given(*others, why="proposed", batch="next")])
         strata = design.strata(rows, ids, sent, "sensitivity", others if adjudicated else ())
         audit = design.audit(strata, {c: c in needles for c in [*drawn, *others]}, {})
         wrong += bound(audit).most < len(needles.difference(drawn))
