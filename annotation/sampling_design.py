@@ -79,13 +79,13 @@ def tombstones(
     design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
 ) -> pl.DataFrame:
     """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name. Those that
-    ever had an `auto` label stay in the zone for good."""
+    are in it now stay there for good."""
     rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
     is_gone = pl.col("subject").is_in(list(gone))
     assigned = assignments.filter(is_gone, kind="sensitivity", role="reviewer").unique("subject", keep="first")
     why = dict(assigned.select("subject", "why").iter_rows())
     judged = labels.filter(is_gone, kind="sensitivity")
-    ever_auto = set(judged.filter(method="auto")["subject"])
+    in_zone = set(strata(design, (), assignments, "sensitivity", judged.filter(method="auto")["subject"]).zone)
     departed = ever_judged(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
     verdicts = departed.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
     draws, erased = rows["draw"].to_list(), []
@@ -93,7 +93,7 @@ def tombstones(
         if subject in gone:
             place = _between(draws, n)
             name = f"gone-{secrets.token_hex(8)}"
-            row_stratum = ZONE if subject in ever_auto else stratum
+            row_stratum = ZONE if subject in in_zone else stratum
             erased.append(("sensitivity", name, place, row_stratum, why.get(subject), verdicts.get(subject, [])))
     return TOMBSTONES.frame(erased)
 

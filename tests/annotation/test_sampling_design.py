@@ -167,6 +167,10 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     drawn = given(*CLAIMED[:2], batch="before")  # c2 was read as a proposal later, c3 when it arrived
     sent = pl.concat([drawn, *(given(c, why="proposed", batch=b) for c, b in (("c2", "later"), ("c3", "push-1")))])
     assert seen(rows, {}, sent).zone == 399
+    assert sorted(design.tombstones(rows, sent, auto, tables.REVIEWS.empty, ["c2", "c3"])["stratum"]) == [
+        "sure",
+        "zone",
+    ]
     sent = pl.concat([given("c1", batch="push-2"), given("c4", why="proposed", batch="push-2")])
     assert seen(rows, {}, sent).zone == 399  # its claim was not `auto` when c1 was drawn
 
