@@ -178,7 +178,7 @@ def lowers_most(bounds: LabelBounds) -> str | None:
     if not needed:
         return None
     slug = min(needed, key=lambda name: needed[name] or 0)
-    return f"{needed[slug]:,} more audits certify {slug}"
+    return f"{needed[slug]:,} more audits certify {slug}: raise `audit` in [review] or take `--all`, and `review push`"
 
 
 def band(proposals: pl.DataFrame, undrawn: Collection[str], found: int) -> int:

@@ -22,6 +22,7 @@ CONTEXT = Path(__file__).with_name("croissant_context.json")  # as the format re
 
 def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str, pa.Schema]) -> bytes:
     """Returns the content of the file. files: the data files by path. schemas: the pyarrow schema of each config."""
+    has_days = manifest["created"] and not (manifest["silent"] or manifest.get("put_back"))
     description = {
         "@context": strict_json(CONTEXT.read_text(encoding="utf-8")),
         "@type": "sc:Dataset",
@@ -35,7 +36,7 @@ def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str
         "citeAs": f"{manifest['name']} {manifest['version']}",
         "isLiveDataset": False,
         # up to the newest request; the day of publication is not known here
-        **({"temporalCoverage": f"../{manifest['created']}"} if manifest["created"] else {}),
+        **({"temporalCoverage": f"../{manifest['created']}"} if has_days else {}),
         **rai(manifest),
         "distribution": [_file(path, facts) for path, facts in files.items()],
         "recordSet": [_records(path, schemas[path.split("/")[1]]) for path in files],

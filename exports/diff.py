@@ -250,24 +250,28 @@ def _against_others(kind: str, rows: pl.DataFrame, changed: pl.Expr) -> Iterable
     change = pl.col("changed")
     rows = rows.with_columns(of=pl.len().over(group), among=change.sum().over(group), first=change.first().over(group))
     totals = rows.unique(group).group_by("like").agg(places=pl.len(), firsts=pl.col("first").sum())
-    for (name,), named in rows.group_by("name", maintain_order=True):
-        if named.height == rows.height:
-            return  # nothing to compare with
-        within = named.filter((pl.col("of") > 1) & (pl.col("among") > 0)).select("of", "among", drawn=1)
-        is_single = pl.col("of") == 1
-        between = named.group_by("like").agg(
-            pl.len().alias("has"),
-            pl.col("first").sum().alias("has_first"),
-            is_single.sum().alias("drawn"),
-            change.filter(is_single).sum().alias("hit"),
-        )
-        between = between.join(totals, on="like").select(
-            pl.col("places") - pl.col("has") + pl.col("drawn"),
-            pl.col("firsts") - pl.col("has_first") + pl.col("hit"),
-            "drawn",
-        )
-        count = int(named["changed"].sum())
-        yield _tail(count, [*within.iter_rows(), *between.iter_rows()]), kind, str(name), count, named.height
+    names = rows.group_by("name", maintain_order=True).agg(change.sum(), pl.len())
+    if names.height < 2:
+        return  # nothing to compare with
+    within = rows.filter((pl.col("of") > 1) & (pl.col("among") > 0)).select("name", "of", "among", drawn=1)
+    is_single = pl.col("of") == 1
+    between = rows.group_by("name", "like", maintain_order=True).agg(
+        pl.len().alias("has"),
+        pl.col("first").sum().alias("has_first"),
+        is_single.sum().alias("drawn"),
+        change.filter(is_single).sum().alias("hit"),
+    )
+    between = between.join(totals, on="like", maintain_order="left").select(
+        "name",
+        pl.col("places") - pl.col("has") + pl.col("drawn"),
+        pl.col("firsts") - pl.col("has_first") + pl.col("hit"),
+        "drawn",
+    )
+    strata: dict[str, list[tuple[int, int, int]]] = {}
+    for name, of, among, drawn in (*within.iter_rows(), *between.iter_rows()):
+        strata.setdefault(name, []).append((of, among, drawn))
+    for name, count, height in names.iter_rows():
+        yield _tail(count, strata.get(name, ())), kind, str(name), count, height
 
 
 def _tail(k: int, strata: Iterable[tuple[int, int, int]]) -> float:

@@ -79,7 +79,7 @@ class Facts(TypedDict, total=False):
     name: str
     canary: str | None  # the GUID in every row
     schema: int
-    created: str | None  # day of the newest request
+    created: str | None  # day of the newest request whose text is released
     url: str
     k: int
     licence: str | None

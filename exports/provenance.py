@@ -12,7 +12,7 @@ from saferec_builder.core.json_value import JsonValue
 
 
 class Origins(NamedTuple):
-    files: dict[str, int]  # source -> how many files it was read from: their names may be those of people, or months
+    files: dict[str, int]  # source -> how many files, whose names may be of people or months; 0: of items, not counted
     proposals: list[tuple[str, str, str, int]]  # proposer, version, taxonomy, how many
     guidelines: list[str]
     tools: list[str]
@@ -39,7 +39,8 @@ def render(manifest: Facts, base: Origins, parent: Stamp | None) -> bytes:
     """Returns the content of the file. parent: the previous release."""
     release = f"release:{manifest['version']}"
     sources: dict[str, JsonValue] = {
-        f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {}), "files": files}
+        f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {})}
+        | ({"files": files} if files else {})
         for source, files in base.files.items()
     }
     prompts: dict[str, JsonValue] = {

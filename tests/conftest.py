@@ -116,8 +116,7 @@ NOT_RUN = "part not run: "  # a test reports a missing real part by skip(f"{NOT_
 
 # a minute or more each; then those that take longest in `make quick`
 LONGEST = ("servers/", "flows/test_kill", "flows/test_bad_day", "test_wheel", "flows/test_line", "flows/test_notebook")
-LONGEST += ("flows/test_team_database", "erasure/test_places", "proposing/test_prompting_hostile")
-LONGEST += ("training/evaluation/test_paper_metrics", "training/evaluation/test_rewards", "training/test_settings")
+LONGEST += ("flows/test_team_database", "erasure/test_places", "mining/test_ingest", "mining/test_rules_version")
 # files that share what is made once per process: the real servers, the workspaces before each command, parsed code
 TOGETHER = {
     "code": ("tests/test_layering.py", "tests/test_layout.py", "tests/flows/test_security.py"),

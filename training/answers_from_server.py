@@ -172,7 +172,7 @@ def _fill(path: Path, table: Sequence[Row], send: Callable[[Row], Answer], url: 
 
 def _refusal(url: str, status: int) -> TrainingError:
     problem = NO_CHOICE if status == 200 else f"refused with {status}"
-    return TrainingError(f"{url}: the server {problem}: check --model and the key")
+    return TrainingError(f"{url}: the server {problem}: check the address, --model and the key")
 
 
 def _drop_partial_line(path: Path) -> None:
@@ -259,10 +259,11 @@ def _reason(fault: HTTPError) -> str:
 def _parsed(reply: JsonValue, url: str) -> Answer | None:
     """Parses a reply; returns None if it holds no choice."""
     match reply:
-        case {"choices": [{"message": {"content": content}, **choice}, *_]}:
-            # content is null for a refusal, or for reasoning that was cut
+        case {"choices": [{"message": dict() as message, **choice}, *_]}:
+            # content is null or missing for a refusal, a call of a tool, or reasoning that was cut
+            content, finish = message.get("content"), choice.get("finish_reason")
             text = content if isinstance(content, str) else text_of_parts(content) or ""
-            finish = choice.get("finish_reason")
+            text = text.encode(errors="replace").decode()  # a cut answer may end in half of a surrogate pair
             return {"text": text, "finish": finish} if isinstance(finish, str) else {"text": text}
         case {"error": {"code": int(code)}} if code in REQUEST_ERRORS:
             return {"text": "", "refused": code}

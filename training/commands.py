@@ -26,24 +26,22 @@ def train(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Trains all four models and writes the report."""
-    lists = {"sft_raw": "sft_raw", "sft": "sft", "student": "guard"}  # stage -> rows to learn
-    files = {name: getattr(args, name) or args.config or name for name in ("sft_raw", "sft", "gdpo", "student")}
-    parts = {"both": settings.SFTS, "all": tuple(files)} | {name: (name,) for name in files}
-    changes: dict[str, list[str]] = {name: [] for name in files}
+    names = ("sft_raw", "sft", "gdpo", "student")
+    changes: dict[str, list[str]] = {name: [] for name in names}
     for change in args.changes:
         prefix, dot, rest = change.partition(".")
-        if not dot or prefix not in parts:
+        if not dot or prefix not in settings.PARTS:
             raise TrainingError(
-                f"--set {change}: expected it after {', '.join(files)}, both or all, as in sft.learning_rate=1e-3"
+                f"--set {change}: expected it after {', '.join(names)}, both or all, as in sft.learning_rate=1e-3"
             )
-        for name in parts[prefix]:
+        for name in {"both": settings.SFTS, "all": names}.get(prefix, (prefix,)):
             changes[name].append(rest)
-    by_stage = {name: settings.read(files[name], changes[name], name) for name in files}
+    by_stage = {name: settings.read(args.config, changes[name], name) for name in names}
     all_settings = list(by_stage.values())
-    for name, expected in lists.items():  # our own configs set it; another config may not
-        if (rows := by_stage[name]["saferec"]["rows"]) != expected:
+    for name, expected in {"sft_raw": "sft_raw", "sft": "sft", "student": "guard"}.items():
+        if (rows := by_stage[name]["saferec"]["rows"]) != expected:  # our own configs set it; another recipe may not
             raise TrainingError(
-                f"{files[name]}: {name} would learn the rows {rows}: expected `rows: {expected}` under saferec"
+                f"{args.config}: {name} would learn the rows {rows}: expected `rows: {expected}` under saferec"
             )
     for name in ("num_train_epochs", "max_steps"):
         if all_settings[0].get(name) != all_settings[1].get(name):

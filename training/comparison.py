@@ -28,7 +28,7 @@ def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate
     first = _policy(run, next(iter(models.values())), settings)
     blinded = blind(table, labels_of(release.folder, "test"))
     systems["blind"] = answers(first, blinded, progress=bar("blind on test", "answer"))
-    if first.constrained:
+    if first.masks:
         systems["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))
     return systems | evaluate.without_models(release, table)
 

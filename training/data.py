@@ -316,7 +316,7 @@ def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
         try:
             row = strict_json(line)
         except (ValueError, RecursionError) as fault:
-            raise TrainingError(f"{path}:{number}: not JSON: {fault}") from None
+            raise TrainingError(f"{path}:{number}: not JSON: {fault}: expected one JSON object a line") from None
         if not isinstance(row, dict):
             raise TrainingError(f"{path}:{number}: expected one JSON object a line, found {type(row).__name__}")
         yield f"{path}:{number}", row

@@ -125,8 +125,8 @@ def _check(run: Run, verb: str, settings: Settings, tokens: bool) -> None:
     length, k = settings.get("max_completion_length", 256), run.release.k
     if ours(settings).items != "trie" and not tokens and isinstance(length, int) and length < 8 * k:
         raise TrainingError(
-            f"max_completion_length = {length}: {k} titles as text do not fit: expected --set max_completion_length=256"
-            " (in `run`: --set gdpo.max_completion_length=256)"
+            f"max_completion_length = {length}: the model has no item tokens, and {k} titles as text do not fit:"
+            " expected --set max_completion_length=256 (in `run`: gdpo.max_completion_length=256), or another --model"
         )
     args = gdpo.arguments(settings, run.output, run.seed)
     size, group, rows = args.generation_batch_size or 0, args.num_generations or 1, len(run.rows("grpo", "train"))

@@ -50,10 +50,13 @@ class Run:
         """
         folder = self.output / name
         stage_key = key(self.release.digest, settings, self.seed, [self._origin(parent) for parent in parents])
-        if read_card(folder).get("key") == stage_key:
+        previous = read_card(folder)
+        if previous.get("key") == stage_key:
             say(f"{name}: finished before ({folder})")
         else:
-            say(f"{name}:")
+            inputs = {"settings": settings, "seed": self.seed, "release": identity(self.release)}
+            changed = [part for part, value in inputs.items() if part in previous and previous[part] != value]
+            say(f"{name}:" + (f" replaces a stage with other {' and '.join(changed)} ({folder})" if changed else ""))
             self.refuse_overwriting(folder, parents)
             on_first_process(lambda: begin(folder, stage_key))
             start_time, start_cpu = time.perf_counter(), time.process_time()
@@ -63,9 +66,7 @@ class Run:
                 torch.cuda.empty_cache()
             card = {
                 "stage": name,
-                "release": identity(self.release),
-                "settings": settings,
-                "seed": self.seed,
+                **inputs,
                 "versions": versions(),
                 "key": stage_key,
                 "from": [parent.removeprefix(f"{self.output}/") for parent in parents],

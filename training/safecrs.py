@@ -63,9 +63,7 @@ def _add(sub: argparse.ArgumentParser, verb: str) -> None:
         sub.add_argument("--model", required=True, metavar="tiny|NAME|PATH", help=tiny)
     sub.add_argument("--seed", type=seed, default=0)
     if verb == "run":
-        for stage in ("sft-raw", "sft", "gdpo", "student"):
-            sub.add_argument(f"--{stage}", metavar="CONFIG", help=f"config of {stage}")
-        sub.add_argument("--config", metavar="RECIPE", help="of all four, such as llama-3.1-8b")
+        sub.add_argument("--config", default="tiny", metavar="RECIPE", help="of all four, such as llama-3.1-8b")
         text = "2: train two SFTs at once, and the student while Safe-GDPO trains; twice the memory (default 1)"
         sub.add_argument("--processes", type=int, choices=[1, 2], default=1, help=text)
         set_help = (

@@ -63,6 +63,7 @@ ONE_OF = {
     "rewards": ("ours", "paper"),
     "items": ("text", "tokens", "trie"),
 }
+COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
 LEAST: dict[str, float] = dict.fromkeys(("caution", "thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
@@ -169,10 +170,14 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
         close, part = get_close_matches(strange[0], names, 1), strange[0].rpartition(".")[2]
         hint = f"did you mean {close[0]}?" if close else "see its documentation"
         hint = f"only `run` takes a stage before it: say {part}" if part in names else hint
+        hint = f"say saferec.{strange[0]}" if strange[0] in DEFAULTS else hint
         raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: {hint}")
-    # TRL accepts text for a number or a bool, and fails later, when it computes with it
+    # TRL accepts text for a number or a bool, and a fraction or 0 for a count, and fails later
     for f in fields(kind):
-        if isinstance(f.default, int | float) and isinstance(value := arguments.get(f.name), str):
+        value, is_number = arguments.get(f.name, f.default), isinstance(f.default, int | float)
+        is_fraction = isinstance(value, float) and f.type in (int, int | None)
+        is_empty = f.name in COUNTS and not (isinstance(value, int) and value > 0)
+        if is_fraction or is_empty or (is_number and isinstance(value, str)):
             raise TrainingError(f"{f.name} = {value!r}: expected a value like {f.default!r}")
     epochs, steps = arguments.get("num_train_epochs", 1), arguments.get("max_steps", -1)
     are_numbers = all(isinstance(number, int | float) for number in (epochs, steps))

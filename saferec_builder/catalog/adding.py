@@ -357,7 +357,7 @@ def ask(ws: Workspace, site: ddd_api.Site, todo: pl.DataFrame, progress: Progres
     except SafeRecError as error:
         fault = str(error)
     finally:  # the answers before a failure are added
-        parts = _read(Source.ddd, folder) if any(folder.iterdir()) else []
+        parts = _read(Source.ddd, folder) if any(folder.glob("*.json")) else []
         counts = _append(ws, "catalog fetch", parts, shown(0, None))
     figures = {"asked": count, "not_on_the_site": absent, "requests": site.asked}
     unasked = {"not_asked_yet": len(items) - count} if fault else {}

@@ -61,7 +61,7 @@ class Forgotten:
         figures: dict[str, JsonValue] = {"where": {name: n for name, n in self.rows.items() if n}}
         figures |= {"resumed": self.resumed} if self.resumed else {}
         for receipt in self.receipts:
-            more = f" (the same people have {receipt.more} more)" if receipt.more else ""
+            more = f" (people in these have {receipt.more} more)" if receipt.more else ""
             earlier = ", known before" if receipt.before else ""
             conversations = many(len(receipt.conversations), "conversation", "conversations")
             figures[receipt.wish] = f"{conversations}{more}{earlier}"

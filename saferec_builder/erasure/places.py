@@ -60,9 +60,9 @@ def files_naming(
     ws: Workspace, erasure: Erasure, copies: Collection[Path], progress: Progress | None = None
 ) -> tuple[list[Path], list[Path]]:
     """(files that name them, files and folders that cannot be read). A file names them if it holds a name of theirs
-    here or a task about somebody erased before, in UTF-8 or UTF-16 (for parquet, in its values), or their name in a
-    source as a word, also in its own name, or if it is one of `copies`: copies of input with a row of theirs. Nothing
-    is unpacked."""
+    here or a task about somebody erased before, in UTF-8 or UTF-16 (for parquet, in its values and names of columns),
+    or their name in a source as a word, also in its own name, or if it is one of `copies`: copies of input with a row
+    of theirs. Nothing is unpacked."""
     names, folders, spelled = erasure.names, releases(ws), SpelledNames(ws, (*erasure.forgotten, *erasure.ids))
     erased = _all_erased(ws, erasure)
     folders_here = (path for path in sorted(ws.root.rglob("*")) if os.path.isdir(path) and not path.is_symlink())
@@ -162,8 +162,11 @@ def _own_name(path: Path) -> bytes:
 
 def _blocks(path: Path) -> Iterator[bytes]:
     if path.suffix.lower() == ".parquet" or _head(path).startswith(PARQUET):  # without these bytes it is damaged
-        for batch in pq.ParquetFile(path).iter_batches():
-            yield from (b"\n".join(_values(column)) for column in batch.columns)  # its bytes show names of columns
+        table = pq.ParquetFile(path)
+        yield table.schema_arrow.serialize().to_pybytes()  # names of columns
+        for batch in table.iter_batches():
+            yield from (b"\n".join(_values(column)) for column in batch.columns)
+        return  # any short name is in its packed bytes by chance
     tail = b""
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -214,11 +215,13 @@ def locate(text: str, quote: str) -> tuple[int, int] | None:
     words may be written together (not in Latin, Greek, Cyrillic or Armenian letters), a part counts if no word does.
     """
     quote = quote.strip()
-    if sum(c.isalnum() for c in quote) < 2:
+    if len([*islice(filter(str.isalnum, quote), 2)]) < 2:
         return None
     for haystack, needle, places in _forms(text, quote):
-        starts = (match.start() for match in re.finditer(f"(?={re.escape(needle)})", haystack))
-        cuts = {start: max(_cut(haystack, start), _cut(haystack, start + len(needle))) for start in starts}
+        cuts, start = {}, haystack.find(needle)  # a pattern would take the square of the length of `aaaa...`
+        while start >= 0:
+            cuts[start] = max(_cut(haystack, start), _cut(haystack, start + len(needle)))
+            start = haystack.find(needle, start + 1)
         if cuts and cuts[start := min(cuts, key=cuts.__getitem__)] < _IN_A_WORD:
             return places[start], places[start + len(needle) - 1] + 1
     return None

@@ -78,7 +78,7 @@ def schema_of(db: sa.Connection) -> int | None:
     """The schema of an open database; None where it has no tables."""
     existing = names(db)
     if MARK in existing:
-        return int(db.execute(sa.text(f"SELECT MAX(number) FROM {MARK}")).scalar_one())
+        return int(db.exec_driver_sql(f"SELECT MAX(number) FROM {MARK}").scalar_one())
     return FIRST if existing else None
 
 

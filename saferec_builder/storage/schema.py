@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -37,11 +38,11 @@ class Table:
     columns: dict[str, tuple[pl.DataType | type[pl.DataType], str]]  # name -> (type, meaning)
     meaning: str
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         return pl.Schema({name: kind for name, (kind, _) in self.columns.items()})
 
-    @property
+    @cached_property
     def empty(self) -> pl.DataFrame:
         return self.frame(())
 

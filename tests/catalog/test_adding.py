@@ -5,7 +5,7 @@ import json
 import pytest
 
 from saferec_builder import planning
-from saferec_builder.catalog import adding, lookup, merging, verdicts
+from saferec_builder.catalog import adding, gaps, lookup, merging, verdicts
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED
 from saferec_builder.mining import ingest
@@ -264,3 +264,10 @@ def test_a_film_that_the_site_has_under_a_wrong_id_is_asked_for_by_its_title(tal
     monkeypatch.setattr(ddd_api, "_get", get)
     planning.fetch(talked, ddd_api.Site("k"))
     assert paths == ["/media/1", "/media/3", "/media/4"]
+
+
+def test_what_a_killed_fetch_left_is_no_answer(workspace):
+    """The next run that got no answer either ended with `no .json file in this folder`, in place of its own error."""
+    adding.answers(workspace).mkdir(parents=True)
+    (adding.answers(workspace) / "x.json.7.tmp").touch()
+    assert adding.ask(workspace, ddd_api.Site("k"), gaps.GAPS.to_frame()).counts.added == 0

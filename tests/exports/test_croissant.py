@@ -6,7 +6,8 @@ import warnings
 import polars as pl
 import pytest
 
-from exports import formats as rows
+from exports import croissant, formats as rows
+from exports.folder import facts_of
 
 RAI = set(
     (
@@ -41,3 +42,9 @@ def test_croissant_validates_and_reads(home):
     messages = next(iter(data.records("sft-test")))["sft-test/prompt"]
     prompt = pl.read_parquet(home / "data/sft/test.parquet")["prompt"][0]
     assert [t["sft-test/prompt/content"].decode() for t in messages] == [t["content"] for t in prompt]
+
+
+def test_days_of_withheld_texts_are_in_no_stated_coverage(home):
+    """It ended at the newest released text, and conversations whose day is withheld may be later."""
+    for more, is_stated in (({}, True), ({"silent": ["reddit"]}, False), ({"put_back": ["reddit"]}, False)):
+        assert (b"temporalCoverage" in croissant.render(facts_of(home) | more, {}, {})) == is_stated

@@ -35,7 +35,7 @@ def test_it_counts_files_and_names_none(workspace, cli):
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     folder = ws.releases / "1.0.0"
     entities = json.loads((folder / "provenance.json").read_text())["entity"]
-    assert (entities["source:messages"]["files"], entities["source:csv"]["files"]) == (2, 0)
+    assert entities["source:messages"]["files"] == 2 and "files" not in entities["source:csv"]  # it is not 0 files
     assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 

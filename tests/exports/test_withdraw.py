@@ -1,5 +1,6 @@
 """Releases on the Hub: the access gate, the dry run, remote verification, and withdrawing a version."""
 
+import copy
 import json
 import subprocess
 import threading
@@ -21,10 +22,19 @@ def releases(tmp_path_factory):
     return two_releases(tmp_path_factory.mktemp("ws") / "ws")
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """What the Hub holds once both releases are published: filled by the first test, copied for each."""
+    return {}
+
+
 @pytest.fixture
-def published(hub, releases):
-    for folder in releases:
-        stage.publish(folder, REPO)
+def published(hub, releases, kept):
+    if not kept:
+        for folder in releases:
+            stage.publish(folder, REPO)
+        kept.update(repos=hub.repos, large=hub.large)
+    hub.repos, hub.large = copy.deepcopy((kept["repos"], kept["large"]))
     return hub.repos[REPO]
 
 

@@ -256,7 +256,7 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
     with pytest.raises(TrainingError, match="refused with 401"):
         server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
     model.replies = [403]  # no request was answered before, so the key is wrong
-    with pytest.raises(TrainingError, match="refused with 403: check --model and the key"):
+    with pytest.raises(TrainingError, match="refused with 403: check the address, --model and the key"):
         server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
     with pytest.raises(TrainingError, match="gave nothing usable.*: see whether it runs there"):
         server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
@@ -291,7 +291,7 @@ def test_refusals_of_a_key_at_its_limit_are_no_answers(rows: Any, tmp_path: Path
         return [json.loads(line).get("refused") for line in path.read_text().splitlines()]
 
     with serving(answer) as url:
-        with pytest.raises(TrainingError, match="refused with 403: check --model and the key"):
+        with pytest.raises(TrainingError, match="refused with 403: check the address, --model and the key"):
             statuses()
         assert path.read_text().count("1. Item D") == path.read_text().count("\n") == 4
         turn = itertools.count(1)
@@ -350,7 +350,7 @@ def test_a_reply_that_holds_no_answer_is_asked_for_again(model: Model, rows: Any
         assert last == {"id": "u8", "text": "", "refused": status} and not model.bodies
         model.bodies = bodies
         message = "refused with 403" if status == 403 else "answered without a choice"
-        with pytest.raises(TrainingError, match=f"{message}: check --model and the key"):
+        with pytest.raises(TrainingError, match=f"{message}: check the address, --model and the key"):
             server.ask(model.url, "m", rows[1:], 4, tmp_path / "new.jsonl", lambda _: None)
     model.bodies = [{"hello": 1}]
     with pytest.raises(TrainingError, match="the reply is no chat completion"):
@@ -362,6 +362,18 @@ def test_an_answer_in_parts_is_read(model: Model, rows: Any, tmp_path: Path) -> 
     model.in_parts = True
     server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
     assert json.loads((tmp_path / "a.jsonl").read_text()) == {"id": "u7", "text": "1. Item D (2004)"}
+
+
+@pytest.mark.parametrize(
+    ("message", "text"), [({"content": "1. Item D (2004) \ud83d"}, "1. Item D (2004) ?"), ({"role": "assistant"}, "")]
+)
+def test_an_answer_that_was_cut_in_a_character_or_in_its_thoughts_is_kept(
+    model: Model, rows: Any, tmp_path: Path, message: Any, text: str
+) -> None:
+    """Half of an emoji ended in a traceback; a message without `content` ended the run, and so did each further run."""
+    model.bodies = [{"choices": [{"message": message, "finish_reason": "length"}]}]
+    server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == {"id": "u7", "text": text, "finish": "length"}
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])

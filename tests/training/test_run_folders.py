@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from saferec_builder.core.errors import TrainingError
+from tests.conftest import Printed
 from training import run_folders as stages
 
 
@@ -82,6 +83,14 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
     with pytest.raises(TrainingError, match="holds the model to start from"):
         run.stage("start", {"other": 1}, lambda _: {}, str(tmp_path / "runs" / "start"))
     assert (model / "weights").exists()
+
+
+def test_a_stage_that_replaces_another_one_says_why(tmp_path: Path, capsys: Printed) -> None:
+    """A second seed under the same output cleared the models of the first without a word."""
+    for seed, settings in ((0, {"lr": 1.0}), (0, {"lr": 1.0}), (1, {"lr": 2.0})):
+        stages.Run(RELEASE, tmp_path, seed).stage("sft", settings, lambda _: {}, "tiny")
+    lines = [line.removesuffix(f" ({tmp_path / 'sft'})") for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["sft:", "sft: finished before", "sft: replaces a stage with other settings and seed"]
 
 
 def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:

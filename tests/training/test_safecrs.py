@@ -119,7 +119,7 @@ FAULTS = [  # (arguments, what the error message names)
     ("--set gdpo.num_generations=1", "trl.GRPOConfig: "),
     ("--set gdpo.saferec.mode=gdop", "gdop"),
     # the unsafe model would be a safe one, and no comparison would be possible
-    ("--sft-raw sft", "sft: sft_raw would learn the rows sft: "),
+    ("--config sft", "sft: sft_raw would learn the rows sft: "),
     ("--set sft.max_steps=9", "have different max_steps"),
     # 4 rows do not fill a step of 5 prompts: GDPO made no step, and the model before it was called safe_gdpo
     ("--set gdpo.per_device_train_batch_size=40", "takes 5 prompts (40 answers), and the release has 4"),

@@ -43,14 +43,20 @@ def test_a_change_is_a_key_and_a_value() -> None:
 
 
 @pytest.mark.training  # TRL takes seconds to load
-@pytest.mark.parametrize("said", ["learning_rate=fast", "packing=ture"])
-def test_a_word_for_one_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize(
+    "said", ["learning_rate=fast", "packing=ture", "max_steps=2.5", "per_device_train_batch_size=0"]
+)
+def test_what_is_none_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
     trl = pytest.importorskip("trl")
     with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected a value like"):
         settings.trl_arguments(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
 
 
-@pytest.mark.parametrize(("key", "says"), [("gdpo.use_cpu", "say use_cpu"), ("learnin_rate", "mean learning_rate")])
+@pytest.mark.training
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [("gdpo.use_cpu", "say use_cpu"), ("learnin_rate", "mean learning_rate"), ("lora", "say saferec.lora")],
+)
 def test_an_argument_that_trl_does_not_know_is_told_what_is_meant(key: str, says: str, tmp_path: Path) -> None:
     from trl import SFTConfig
 

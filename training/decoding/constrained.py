@@ -53,6 +53,19 @@ class Catalogue:
         opening += [self.nothing] * (self.opening - len(opening))
         return [*opening, *(self.tokens[item] for item in items), self.end]
 
+    def mask(self, excluded: Sequence[Sequence[str]], prompt_length: int) -> LogitsProcessor:
+        return Mask(self, excluded, prompt_length)
+
+    def log_probabilities(
+        self, excluded: Sequence[Sequence[str]], completions: Tensor, logits: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
+        allowed = permitted_along(self, blocked(self, excluded, logits.size(-1)).to(logits.device), completions)
+        logs = logits.float().masked_fill(~allowed, float("-inf")).log_softmax(dim=-1)
+        chosen = logs.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
+        entropy = -(logs.exp() * logs.masked_fill(~allowed, 0.0)).sum(dim=-1)
+        return chosen.masked_fill(chosen.isinf(), 0.0), entropy
+
 
 def save(folder: Path, catalogue: Catalogue) -> None:
     facts = {"tokens": dict(catalogue.tokens), "k": catalogue.k, "end": catalogue.end, "traits": dict(catalogue.traits)}
@@ -109,24 +122,16 @@ def permitted_along(catalogue: Catalogue, blocked: Tensor, completions: Tensor) 
     return torch.stack(steps, dim=1)
 
 
-def log_probabilities(
-    catalogue: Catalogue, blocked: Tensor, completions: Tensor, logits: Tensor
-) -> tuple[Tensor, Tensor]:
-    """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    allowed = permitted_along(catalogue, blocked, completions)
-    logs = logits.float().masked_fill(~allowed, float("-inf")).log_softmax(dim=-1)
-    chosen = logs.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
-    entropy = -(logs.exp() * logs.masked_fill(~allowed, 0.0)).sum(dim=-1)
-    return chosen.masked_fill(chosen.isinf(), 0.0), entropy
-
-
 class Mask(LogitsProcessor):
     """The masks for `generate`, over prompts padded on the left to one length."""
 
-    def __init__(self, catalogue: Catalogue, blocked: Tensor, prompt_length: int) -> None:
-        self.catalogue, self.blocked, self.prompt_length = catalogue, blocked, prompt_length
+    def __init__(self, catalogue: Catalogue, excluded: Sequence[Sequence[str]], prompt_length: int) -> None:
+        self.catalogue, self.excluded, self.prompt_length = catalogue, excluded, prompt_length
+        self.blocked: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if self.blocked is None:
+            self.blocked = blocked(self.catalogue, self.excluded, scores.size(1)).to(scores.device)
         taken = self.blocked.scatter(1, input_ids[:, self.prompt_length :], True)
         free = permitted(self.catalogue, taken, input_ids.size(1) - self.prompt_length)
         return scores.masked_fill(~free, float("-inf"))

@@ -21,7 +21,7 @@ from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, shown
 from training.data import Message, Row
-from training.decoding import constrained, shared_prefix, trie
+from training.decoding import constrained, shared_prefix
 from training.decoding.constrained import Catalogue
 from training.decoding.trie import Trie
 
@@ -46,8 +46,9 @@ class PolicyModel:
     trie: Trie | None = None  # for a model whose items are text: the lists that it may write
 
     @property
-    def constrained(self) -> bool:
-        return self.trie is not None or (self.catalogue is not None and self.masked)
+    def masks(self) -> Catalogue | Trie | None:
+        """What constrains its answers to the catalogue, if anything does."""
+        return self.trie or (self.catalogue if self.masked else None)
 
 
 def load(name: str, how: Mapping[str, Any] = {}, template: Mapping[str, JsonValue] = {}) -> PolicyModel:
@@ -123,8 +124,8 @@ def tokens(
     with shown(len(order), progress) as bar:
         for start in range(0, len(order), policy.batch):
             batch = order[start : start + policy.batch]
-            excluded_rows = [excluded[n] for n in batch] if policy.constrained else None
-            answers |= zip(batch, draw(policy, [prompts[n] for n in batch], excluded_rows), strict=True)
+            drawn = draw(policy, [prompts[n] for n in batch], [excluded[n] for n in batch])
+            answers |= zip(batch, drawn, strict=True)
             bar.update(len(batch))
     return [answers[n] for n in range(len(rows))]
 
@@ -132,7 +133,7 @@ def tokens(
 def draw(
     policy: PolicyModel, ids: Sequence[Sequence[int]], excluded: Sequence[Sequence[str]] | None, **sampling: Any
 ) -> list[list[int]]:
-    """Returns token ids of one answer per prompt, up to and without the end; masked if `excluded` is given.
+    """Returns token ids of one answer per prompt, up to and without the end; without `excluded` it is not masked.
 
     sampling = arguments of `generate`; without any the answer is greedy.
     """
@@ -154,8 +155,9 @@ def draw_padded(
     # defaults of a chat model would sample from another distribution than the one that is trained
     extra |= {"top_p": 1.0, "min_p": None, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "num_beams": 1}
     extra |= {"pad_token_id": tokenizer.pad_token_id} | sampling
-    if excluded is not None:
-        extra |= _constraints(policy, excluded, width)
+    if excluded is not None and (masks := policy.masks):
+        processors = LogitsProcessorList([masks.mask(excluded, width)])
+        extra |= {"max_new_tokens": masks.length, "logits_processor": processors}
     if not sampling:
         extra |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     training = model.training
@@ -165,19 +167,6 @@ def draw_padded(
         answers: list[list[int]] = model.generate(padded, attention_mask=attention, **extra)[:, width:].tolist()
     model.train(training)
     return answers
-
-
-def _constraints(
-    policy: PolicyModel, excluded: Sequence[Sequence[str]], width: int
-) -> Mapping[str, int | LogitsProcessorList]:
-    """Returns arguments that constrain `generate` to the catalogue, after prompts of `width` tokens."""
-    if policy.trie:
-        masks = LogitsProcessorList([trie.Mask(policy.trie, excluded, width)])
-        return {"max_new_tokens": policy.trie.length, "logits_processor": masks}
-    assert policy.catalogue is not None
-    blocked = constrained.blocked(policy.catalogue, excluded, policy.model.config.vocab_size).to(policy.model.device)
-    masks = LogitsProcessorList([constrained.Mask(policy.catalogue, blocked, width)])
-    return {"max_new_tokens": policy.catalogue.length, "logits_processor": masks}
 
 
 def _ends(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> set[int]:

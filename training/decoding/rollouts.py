@@ -10,8 +10,9 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from training.data import Row
-from training.decoding import constrained, trie
+from training.decoding.constrained import Catalogue
 from training.decoding.generate import PolicyModel, draw, draw_padded, prompt_tokens
+from training.decoding.trie import Trie
 
 # generation_kwargs that need another cache, or more rows in it than there are prompts: left to TRL
 THEIRS = {"cache_implementation", "use_cache", "num_beams", "num_return_sequences"}
@@ -25,8 +26,8 @@ def trainer(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> type
 
     Sampling with vLLM, continuous batching, beams or another kind of cache is left to TRL.
     """
-    if policy.constrained:
-        return _masked(policy, _excluded(policy, table))
+    if masks := policy.masks:
+        return _masked(policy, masks, _excluded(policy, table))
     own_sampler = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation
     return GRPOTrainer if own_sampler or THEIRS & set(args.generation_kwargs or {}) else _free(policy)
 
@@ -55,7 +56,7 @@ def _free(policy: PolicyModel) -> type[GRPOTrainer]:
     return Free
 
 
-def _masked(policy: PolicyModel, excluded: Excluded) -> type[GRPOTrainer]:
+def _masked(policy: PolicyModel, masks: Catalogue | Trie, excluded: Excluded) -> type[GRPOTrainer]:
     """Returns a trainer with masks in both methods that use probabilities of tokens."""
 
     class Masked(GRPOTrainer):
@@ -81,7 +82,7 @@ def _masked(policy: PolicyModel, excluded: Excluded) -> type[GRPOTrainer]:
             logits = output.logits[:, :-1] / self.temperature
             prompts, is_token = input_ids[:, :-logits_to_keep], attention_mask[:, :-logits_to_keep].bool()
             seen = [excluded(ids[mask].tolist()) for ids, mask in zip(prompts, is_token, strict=True)]
-            chosen, entropy = _log_probabilities(policy, seen, input_ids[:, -logits_to_keep:], logits)
+            chosen, entropy = masks.log_probabilities(seen, input_ids[:, -logits_to_keep:], logits)
             return chosen, entropy if compute_entropy else None, output.aux_loss if compute_aux_loss else None
 
     return Masked
@@ -95,14 +96,3 @@ def _excluded(policy: PolicyModel, table: Sequence[Row]) -> Excluded:
     for ids, row in zip(prompt_tokens(policy.tokenizer, table), table, strict=True):
         seen.setdefault(tuple(ids), set()).update(row["seen"])
     return lambda ids: sorted(seen[tuple(ids)])
-
-
-def _log_probabilities(
-    policy: PolicyModel, excluded: Sequence[Sequence[str]], completions: Tensor, logits: Tensor
-) -> tuple[Tensor, Tensor]:
-    """(log p of each token, entropy), both (rows, length), under masks that exclude `excluded`."""
-    if policy.trie:
-        return trie.log_probabilities(policy.trie, excluded, completions, logits)
-    assert policy.catalogue is not None
-    blocked = constrained.blocked(policy.catalogue, excluded, logits.size(-1)).to(logits.device)
-    return constrained.log_probabilities(policy.catalogue, blocked, completions, logits)

@@ -41,6 +41,30 @@ class Trie:
     def nodes(self) -> "Nodes":
         return _nodes(self)
 
+    def mask(self, excluded: Sequence[Iterable[str]], prompt_length: int) -> LogitsProcessor:
+        return Mask(self, excluded, prompt_length)
+
+    def log_probabilities(
+        self, excluded: Sequence[Iterable[str]], completions: Tensor, logits: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
+        answers, (width, vocabulary) = completions.numpy(force=True), logits.shape[1:]
+        states, parts = States(self, excluded, width * vocabulary), list[Numbers]()
+        for position, tokens in enumerate(answers.T):
+            parts += [places[unused > 0] + position * vocabulary for places, unused in states.children()]
+            states.advance(tokens)
+        open_places = np.concatenate(parts)
+        index = open_places // vocabulary  # faster in numpy than in torch
+        is_chosen = open_places == index * vocabulary + answers.take(index)
+        places, positions, chosen = (torch.from_numpy(a).to(logits.device) for a in (open_places, index, is_chosen))
+        open_logits = logits.flatten()[places].float()
+        zeros = torch.zeros(completions.numel(), dtype=open_logits.dtype, device=logits.device)
+        top = zeros.scatter_reduce(0, positions, open_logits.detach(), "amax", include_self=False)
+        total = zeros.index_add(0, positions, (open_logits - top[positions]).exp())
+        logs = open_logits - top[positions] - total[positions].log()
+        entropy = zeros.index_add(0, positions, -logs.exp() * logs)
+        return zeros.index_add(0, positions[chosen], logs[chosen]).view_as(completions), entropy.view_as(completions)
+
 
 @dataclass(frozen=True)
 class Nodes:
@@ -189,25 +213,3 @@ class Mask(LogitsProcessor):
 def _flat(scores: Tensor) -> Any:
     """Returns a flat view: of numpy, which is faster than torch on so few values, if they are on the CPU."""
     return scores.numpy().ravel() if scores.is_cpu else scores.flatten()
-
-
-def log_probabilities(
-    trie: Trie, excluded: Sequence[Iterable[str]], completions: Tensor, logits: Tensor
-) -> tuple[Tensor, Tensor]:
-    """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    answers, (width, vocabulary) = completions.numpy(force=True), logits.shape[1:]
-    states, parts = States(trie, excluded, width * vocabulary), list[Numbers]()
-    for position, tokens in enumerate(answers.T):
-        parts += [places[unused > 0] + position * vocabulary for places, unused in states.children()]
-        states.advance(tokens)
-    open_places = np.concatenate(parts)
-    index = open_places // vocabulary  # faster in numpy than in torch
-    is_chosen = open_places == index * vocabulary + answers.take(index)
-    places, positions, chosen = (torch.from_numpy(a).to(logits.device) for a in (open_places, index, is_chosen))
-    open_logits = logits.flatten()[places].float()
-    zeros = torch.zeros(completions.numel(), dtype=open_logits.dtype, device=logits.device)
-    top = zeros.scatter_reduce(0, positions, open_logits.detach(), "amax", include_self=False)
-    total = zeros.index_add(0, positions, (open_logits - top[positions]).exp())
-    logs = open_logits - top[positions] - total[positions].log()
-    entropy = zeros.index_add(0, positions, -logs.exp() * logs)
-    return zeros.index_add(0, positions[chosen], logs[chosen]).view_as(completions), entropy.view_as(completions)

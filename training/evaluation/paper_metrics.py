@@ -112,17 +112,11 @@ def user(
 def hits(shown: Sequence[Named], truth: Sequence[Named]) -> list[bool]:
     """Returns whether each title shown is the first match of a ground-truth item; without a year nothing matches."""
     matched = [False] * len(shown)
-    for target in truth:
-        if (first := next((n for n, entry in enumerate(shown) if _same(entry, target)), None)) is not None:
+    for title, year in truth:
+        near = [] if year is None else [(title, y) for y in range(year - YEARS_APART, year + YEARS_APART + 1)]
+        if (first := next((n for n, entry in enumerate(shown) if entry in near), None)) is not None:
             matched[first] = True
     return matched
-
-
-def _same(title: Named, other: Named) -> bool:
-    (name, year), (other_name, other_year) = title, other
-    if year is None or other_year is None:
-        return False
-    return name == other_name and abs(year - other_year) <= YEARS_APART
 
 
 def score(answers: Mapping[str, str | Sequence[Named]], table: Sequence[Row], release: Release) -> Intervals:

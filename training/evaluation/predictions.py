@@ -59,6 +59,9 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
             lost |= {name} if problem else set()
         elif problem:
             problems[problem] += 1
+    if strange and not answers:
+        form = "expected as `id` what is `conversation` in the requests"
+        raise TrainingError(f"{path}: none of its {strange} answers is to one of the {len(table)} requests: {form}")
     return Predictions(answers, written, problems, cut, lost, strange)
 
 

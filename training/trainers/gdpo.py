@@ -66,7 +66,9 @@ def train(
         word_dropout.freeze_words(policy)
     trainer_type = rollouts.trainer(policy, table, args)
     if options.credit == "rank":
-        trainer_type = advantages.ranked(trainer_type, _places(policy, last), last, weights)
+        of_items, of_lines = advantages.places_of_items, advantages.places_of_lines
+        places = of_items(policy.catalogue) if policy.catalogue else of_lines(policy.tokenizer, last)
+        trainer_type = advantages.ranked(trainer_type, places, last, weights)
     if options.clip:
         trainer_type = advantages.clipped(trainer_type, options.clip)
     trainer = trainer_type(
@@ -104,12 +106,6 @@ def arguments(settings: Settings, folder: Path, seed: int) -> GRPOConfig:
     """Returns the GRPOConfig of a training in `folder`; raises TrainingError if TRL or we refuse the settings."""
     mode = {"multi_objective_aggregation": advantages.MODES[ours(settings).mode]}
     return trl_arguments(GRPOConfig, settings | mode, folder / "trainer", seed)
-
-
-def _places(policy: PolicyModel, last: rewards.Batch) -> advantages.Places:
-    if policy.catalogue is None:
-        return advantages.places_of_lines(policy.tokenizer, last)
-    return advantages.places_of_items(policy.catalogue)
 
 
 def _reader(policy: PolicyModel, release: Release) -> rewards.Read:

@@ -48,6 +48,7 @@ _REPEAT = re.compile(r"(?:[?*+]|\{\d*,?\d*\})\??")
 SEEKER = ("cues", "genre", "says", "reaction", "hints", "aftermath", "implied", "faint", "life")
 PLOT = ("cues", "plot", "plot_faint")
 Label = tuple[str, str]
+_compiled = lru_cache(maxsize=None)(re.compile)
 _GAP = r"[\s\-]+"  # between two words of a phrase
 _GAPS = re.compile(_GAP)
 _LETTERS = 4  # first letters of a phrase, by which it is looked up; a gap counts as one
@@ -59,11 +60,12 @@ class Phrases:
     """Many labelled phrases, found in one pass: tries at each word only those that can begin with its first letters."""
 
     def __init__(self, labelled: Iterable[tuple[Label, str]], words: dict[str, str]) -> None:
-        self.by_start: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}
-        self.longer: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}  # by each beginning of a start
+        # as text: to compile all of them takes seconds, and a text begins few of them
+        self.by_start: dict[str, list[tuple[Label, str]]] = {}
+        self.longer: dict[str, list[tuple[Label, str]]] = {}  # by each beginning of a start
         for label, entry in labelled:
             body = phrase(entry, words)
-            pattern = re.compile(rf"(?:{body})(?!\w)")
+            pattern = rf"(?:{body})(?!\w)"
             prefixes = starts(body, _LETTERS)
             for start in sorted(prefixes):
                 self.by_start.setdefault(start, []).append((label, pattern))
@@ -84,7 +86,8 @@ class Phrases:
         key = _GAPS.sub(" ", letters)
         # a gap of several letters hides the letters after it, so every phrase that begins with the key is possible
         longer = self.longer.get(key, ()) if len(key) < len(letters) else ()
-        return [entry for n in range(len(key) + 1) for entry in self.by_start.get(key[:n], ())] + [*longer]
+        entries = [entry for n in range(len(key) + 1) for entry in self.by_start.get(key[:n], ())]
+        return [(label, _compiled(pattern)) for label, pattern in (*entries, *longer)]
 
 
 class Places:
@@ -301,7 +304,7 @@ def phrase(entry: str, words: dict[str, str]) -> str:
 def starts(body: str, most: int) -> set[str]:
     """The prefixes, of `most` letters or fewer, with which a match of this expression can begin; "" is any text."""
     prefixes = {_GAPS.sub(" ", letters) for letters, _ in _prefixes(body, most)}
-    return {a for a in prefixes if not any(a != b and a.startswith(b) for b in prefixes)}
+    return {prefix for prefix in prefixes if not any(prefix[:n] in prefixes for n in range(len(prefix)))}
 
 
 def _prefixes(body: str, most: int) -> set[tuple[str, bool]]:

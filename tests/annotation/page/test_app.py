@@ -1,19 +1,29 @@
 """Access to the page, over real HTTP: a link opens the tasks of its own person, and nothing else opens anything."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from annotation.page import links
+from annotation.push import push
+from annotation.review_destinations import ReviewPage
 from saferec_builder.storage import workspace as store
-from tests.worlds import review_page, review_world
+from tests.worlds import once, review_page, review_world
 from tests.worlds.review_page import Opened, given, said
 
 
+@pytest.fixture(scope="module")
+def pushed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    ws = store.Workspace.create(tmp_path_factory.mktemp("pushed") / "ws")
+    review_world.fill(ws)
+    push(store.Workspace.open(ws.root), ("ann", "bo"), to=ReviewPage())
+    return ws.root
+
+
 @pytest.fixture
-def page(workspace: store.Workspace) -> Iterator[Opened]:
-    review_world.fill(workspace)
-    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as opened:
+def page(pushed: Path, workspace: store.Workspace) -> Iterator[Opened]:
+    with review_page.opened(once.copied(pushed, workspace)) as opened:
         yield opened
 
 

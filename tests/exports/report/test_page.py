@@ -153,7 +153,6 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         assert fact in text, fact
 
 
-@pytest.mark.slow
 def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: store.Workspace) -> None:
     rows, labels = requests()
     ws = fill(workspace, rows, labels)
@@ -162,6 +161,7 @@ def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: stor
     assert not gather(ws)["examples"]
 
 
+@pytest.mark.slow
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told
     reviews = store.read(ws, tables.REVIEWS)["review"].to_list()

@@ -41,8 +41,8 @@ def test_a_phrase_is_found_wherever_it_begins() -> None:
     rows = tomllib.loads((MESSAGES / "strangers.toml").read_text(encoding="utf-8"))["trait"]
     masked = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
     texts = [*masked, *(low.replace(" ", " - ") for low in masked)]
-    for phrases in (book.signs, book.stances, book.blank):
-        patterns = {(label, p): (label, p) for entries in phrases.by_start.values() for label, p in entries}.values()
+    for phrases in (book.signs, book.stances, book.blank, book.plots):
+        patterns = [(label, re.compile(p)) for label, p in {e for row in phrases.by_start.values() for e in row}]
         for low in texts:
             starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
             expected = [(label, at, m.end()) for at in starts for label, p in patterns if (m := p.match(low, at))]

@@ -13,7 +13,6 @@ from training.decoding.constrained import (
     Mask,
     blocked,
     load,
-    log_probabilities,
     permitted,
     permitted_along,
     save,
@@ -62,9 +61,8 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
     assert TALKING.answer("cd", ["needles", "gore", "none of ours"]) == [7, 8, 5, 6, 1]
     assert CATALOGUE.answer("cd", ["needles"]) == [5, 6, 1]
     assert TALKING.items([8, 9, 5, 6]) == ["c", "d"]
-    closed = blocked(TALKING, [[]], 10)
     answer = torch.tensor([TALKING.answer("cd", ["needles"])])
-    logs, _ = log_probabilities(TALKING, closed, answer, torch.zeros(1, 5, 10))
+    logs, _ = TALKING.log_probabilities([[]], answer, torch.zeros(1, 5, 10))
     # equal logits: one of 3 trait tokens; gore or nothing after needles; 4 items, then 3; the end
     expected = [1 / 3, 1 / 2, 1 / 4, 1 / 3, 1]
     assert logs[0].exp().tolist() == pytest.approx(expected)
@@ -82,15 +80,14 @@ def test_an_item_of_another_catalogue_closes_nothing() -> None:
 
 def test_log_probabilities_by_hand() -> None:
     # equal logits, b seen: 1/3, then 1/2 without the first, then the end is certain; the entropies are ln 3, ln 2, 0
-    closed = blocked(CATALOGUE, [["b"]], SIZE)
-    logs, entropy = log_probabilities(CATALOGUE, closed, torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
+    logs, entropy = CATALOGUE.log_probabilities([["b"]], torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
     assert logs[0].tolist() == pytest.approx([-math.log(3), -math.log(2), 0.0], abs=1e-6)
     assert entropy[0].tolist() == pytest.approx([math.log(3), math.log(2), 0.0], abs=1e-6)
 
 
 def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
     logits = torch.zeros(1, 4, SIZE, requires_grad=True)
-    logs, _ = log_probabilities(CATALOGUE, blocked(CATALOGUE, [[]], SIZE), torch.tensor([[5, 3, 1, 0]]), logits)
+    logs, _ = CATALOGUE.log_probabilities([[]], torch.tensor([[5, 3, 1, 0]]), logits)
     assert logs[0, 3].item() == 0.0
     logs.sum().backward()
     assert torch.isfinite(logits.grad).all() and logits.grad[0, 2:].abs().max() == 0
@@ -98,12 +95,12 @@ def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
 
 def test_sampling_and_log_probabilities_allow_the_same() -> None:
     # at each place exactly the tokens with a probability may be drawn, whatever the prompt before it
-    closed = blocked(CATALOGUE, [["b"], ["d"]], SIZE)
+    excluded = [["b"], ["d"]]
     answers = torch.tensor([[5, 3, 1], [4, 5, 1]])
-    along = permitted_along(CATALOGUE, closed, answers)
+    along = permitted_along(CATALOGUE, blocked(CATALOGUE, excluded, SIZE), answers)
     prompt = torch.full((2, 3), 2)
     for place in range(3):
-        scores = Mask(CATALOGUE, closed, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
+        scores = Mask(CATALOGUE, excluded, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
         assert torch.equal(scores.isfinite(), along[:, place])
 
 

@@ -110,7 +110,7 @@ def test_log_probabilities_by_hand() -> None:
     # 3|5, 4|9 are one of two; once "a" is named, 3 (for "ab") and 5 are one of two again
     answer = torch.tensor([[7, 3, 9, 8, 5, 9, 0, 6]])
     logits = torch.zeros(1, 8, 10, requires_grad=True)
-    logs, entropy = trie.log_probabilities(NAMES, [[]], answer, logits)
+    logs, entropy = NAMES.log_probabilities([[]], answer, logits)
     half = math.log(2)
     assert logs[0].tolist() == pytest.approx([0, -half, -half, 0, -half, 0, 0, 0], abs=1e-6)
     assert entropy[0].tolist() == pytest.approx([0, half, half, 0, half, 0, 0, 0], abs=1e-6)
@@ -125,7 +125,7 @@ def test_sampling_and_log_probabilities_allow_the_same() -> None:
     answers = torch.tensor([[7, 3, 9, 8, 5], [7, 5, 9, 8, 3]])
     logits = torch.randn(2, 5, 10)
     excluded: list[list[str]] = [[], ["a"]]
-    logs, _ = trie.log_probabilities(NAMES, excluded, answers, logits)
+    logs, _ = NAMES.log_probabilities(excluded, answers, logits)
     prompt, process = torch.ones(2, 3, dtype=torch.long), trie.Mask(NAMES, excluded, 3)
     for place in range(5):
         scores = process(torch.cat([prompt, answers[:, :place]], dim=1), logits[:, place])

@@ -201,8 +201,8 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
 def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path, capsys):
     """Ids, as the guard takes them, used to be read as titles outside the catalog: svr was 0 for an empty list."""
     titles = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
-    figures = []
-    for n, items in enumerate((list("adje"), titles, [{"item": None}, "7 Strange", "8 Stranger"])):
+    figures, undated = [], [{"title": release.items[item].title} for item in "adje"]
+    for n, items in enumerate((list("adje"), titles, [{"item": None}, "7 Strange", "8 Stranger"], undated)):
         (path := tmp_path / f"p{n}.jsonl").write_text(
             "".join(json.dumps({"id": name, "items": items}) + "\n" for name in ("u7", "u8"))
         )
@@ -211,12 +211,18 @@ def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path
     message = "p2: none of 4 titles is in the catalog, the first is "
     out = capsys.readouterr().out
     assert out.count("titles is in the catalog") == 1 and message in out and "7 strange" in out.lower()
+    # without a word the undated titles looked unsafe: the same items had an svr_upper of .25 and now have 1
+    assert (figures[0]["svr_upper@4"], figures[3]["svr_upper@4"]) == (1 / 2, 1)
+    assert out.count("name their item inexactly") == 1 and "p3: 8 of 8 titles name their item inexactly" in out
 
 
 def test_a_missing_answer_is_told_before_the_guard_is_fitted(release, tmp_path, monkeypatch):
     (path := tmp_path / "p.jsonl").write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
     monkeypatch.setattr(evaluate, "without_models", None)
     with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
+        evaluate.evaluate(release, [path])
+    path.write_text('{"id": 0, "text": ""}')
+    with pytest.raises(TrainingError, match="none of its 1 answers is to one of the 2 requests: expected as `id`"):
         evaluate.evaluate(release, [path])
 
 
@@ -225,7 +231,7 @@ def test_a_missing_answer_is_told_before_the_guard_is_fitted(release, tmp_path, 
     [
         ('{"id": "u7"}', 'p.jsonl:2: expected "text" or a list of "items"'),
         ('{"id": "u8", "text": "a"}', "p.jsonl:2: a second answer for u8"),
-        ('{"id": "u7", ', "p.jsonl:2: not JSON"),
+        ('{"id": "u7", ', "p.jsonl:2: not JSON.* expected one JSON object a line"),
         (
             '{"id": "u7", "items": [{"title": "Item D"}, {"headline": "Item A"}, null]}',
             "p.jsonl:2: 2 of its items without",
