@@ -52,7 +52,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @model_validator(mode="after")
-    def _is_no_bomb(self) -> Self:
+    def _counts_are_small(self) -> Self:
         for name, count in vars(self).items():
             largest = LARGEST // 100 if name in ("audited", "rechecked") else LARGEST
             if isinstance(count, int) and count > largest:

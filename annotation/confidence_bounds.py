@@ -237,9 +237,9 @@ def _prior(zone: int, found: int) -> tuple[Ints, Floats]:
     return points, np.asarray(np.log(0.9 * bet / bet.sum() + 0.1 * even / even.sum() + 1e-300))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # few, as for a hundred million it is 0.8 GB, and a certificate may state a zone for each trait
 def _log_factorials(top: int) -> Floats:
-    table = np.arange(top + 2, dtype=np.float64)  # in place: for a hundred million it is 0.8 GB
+    table = np.arange(top + 2, dtype=np.float64)
     table[0] = 1.0
     return np.cumsum(np.log(table, out=table), out=table)
 

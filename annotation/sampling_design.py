@@ -79,13 +79,13 @@ def tombstones(
     design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
 ) -> pl.DataFrame:
     """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name. Those that
-    ever had an `auto` label stay in the zone for good."""
+    are in it now stay there for good."""
     rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
     is_gone = pl.col("subject").is_in(list(gone))
     assigned = assignments.filter(is_gone, kind="sensitivity", role="reviewer").unique("subject", keep="first")
     why = dict(assigned.select("subject", "why").iter_rows())
     judged = labels.filter(is_gone, kind="sensitivity")
-    ever_auto = set(judged.filter(method="auto")["subject"])
+    in_zone = set(strata(design, (), assignments, "sensitivity", judged.filter(method="auto")["subject"]).zone)
     departed = ever_judged(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
     verdicts = departed.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
     draws, erased = rows["draw"].to_list(), []
@@ -93,7 +93,7 @@ def tombstones(
         if subject in gone:
             place = _between(draws, n)
             name = f"gone-{secrets.token_hex(8)}"
-            row_stratum = ZONE if subject in ever_auto else stratum
+            row_stratum = ZONE if subject in in_zone else stratum
             erased.append(("sensitivity", name, place, row_stratum, why.get(subject), verdicts.get(subject, [])))
     return TOMBSTONES.frame(erased)
 
@@ -144,12 +144,25 @@ def strata(
     ever_auto: Collection[str] = (),
 ) -> Strata:
     """`ever_auto`: subjects that ever had an `auto` label. The draw could reach these, and whether it did depended on
-    their places: so they stay in the zone, even if they are read for their claims later."""
+    their places: so they stay in the zone, even if they are read for their claims later. So do those that were assigned
+    for their claims in a later batch than their first, and than one that drew a subject with sure claims: they may have
+    been `auto` at a push that no `adjudicate` recorded."""
     rows = design.filter(kind=kind).sort("draw")
-    assigned = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
-    first = dict(assigned.reverse().iter_rows())
+    assigned = assignments.filter(kind=kind, role="reviewer").unique("subject", keep="first", maintain_order=True)
     places = dict(rows.select("subject", "stratum").iter_rows())
-    read_anyway = {subject for subject, why in first.items() if why != AUDIT}.difference(ever_auto)
+    arrived = dict(rows.filter(stratum=SURE).select("subject", "batch").iter_rows())
+    first, read_anyway, reached = (
+        dict[str, str](),
+        set[str](),
+        set[str](),
+    )  # reached: batches that drew one of `arrived`
+    for subject, why, batch in assigned.select("subject", "why", "batch").iter_rows():
+        first[subject] = why
+        if why == AUDIT:
+            reached |= {batch} if subject in arrived else set()
+        elif reached <= {batch} or batch == arrived.get(subject):
+            read_anyway.add(subject)
+    read_anyway -= set(ever_auto)
     zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in read_anyway)]
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
     in_zone = set(zone)

@@ -167,6 +167,11 @@ def test_the_place_of_an_edit_is_named(stated, tmp_path):
         checked(stated, tmp_path)
 
 
+def test_a_different_zone_for_each_trait_does_not_fill_the_memory():
+    """Eight tables of log factorials were kept, each of 8 bytes per unit of the zone: 6.4 GB."""
+    assert c._log_factorials.cache_parameters()["maxsize"] * certificate.LARGEST * 8 <= 2_000_000_000
+
+
 def test_what_is_no_certificate_is_one_line(tmp_path):
     for text in ("", "[]", "{}", "\x00", '{"format": 2}'):
         (tmp_path / "certificate.json").write_text(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import recall_bounds as bounds
+from annotation import confidence_bounds, recall_bounds as bounds
 from annotation.routing import Plan, by_doubt, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
@@ -214,7 +214,7 @@ def test_gold_is_told_apart_from_the_audit():
     result = told(rows, verdicts, current=ids, gold=gold)
     # gore in p0 and p1 is found, needles in p1 is missed; nobody marks an absent trait in either
     assert (result.gold["units_present"], result.gold["missed"], result.gold["units_absent"]) == (2, 1, 2)
-    assert result.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 2))
+    assert result.gold["missed_at_most"] == pytest.approx(confidence_bounds.rate(1, 2))
 
 
 def test_errors_on_gold_count_by_conversation_as_they_come_together():
@@ -225,8 +225,8 @@ def test_errors_on_gold_count_by_conversation_as_they_come_together():
     careless = {f"g{n}": dict.fromkeys(traits, "absent" if n < 6 else "present") for n in range(30)}
     errors = bounds._on_gold(careless, gold, tuple(traits))
     assert (errors["units_present"], errors["missed"]) == (30, 6)
-    assert errors["missed_at_most"] == pytest.approx(bounds.certificates.rate(6, 30))
-    assert (bounds.certificates.rate(24, 120), errors["missed_at_most"]) == pytest.approx((0.338, 0.475), abs=1e-3)
+    assert errors["missed_at_most"] == pytest.approx(confidence_bounds.rate(6, 30))
+    assert (confidence_bounds.rate(24, 120), errors["missed_at_most"]) == pytest.approx((0.338, 0.475), abs=1e-3)
 
 
 def test_a_band_is_advised_where_scores_tell_something():

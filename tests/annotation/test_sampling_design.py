@@ -20,8 +20,8 @@ PROPS = proposals(*((c, "gore", "present") for c in CLAIMED))
 BLANK = designed(TEXT, proposals(), Plan())  # nothing was claimed when they were drawn
 
 
-def given(*ids: str, why: str = "audit") -> pl.DataFrame:
-    rows = [("sensitivity", c, "ann", "reviewer", "d", why, "b") for c in ids]
+def given(*ids: str, why: str = "audit", batch: str = "b") -> pl.DataFrame:
+    rows = [("sensitivity", c, "ann", "reviewer", "d", why, batch) for c in ids]
     return tables.ASSIGNMENTS.frame(rows)
 
 
@@ -164,12 +164,23 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     stones = design.tombstones(rows, assigned, auto, tables.REVIEWS.empty, ["c0", "c1"])
     assert sorted(stones["stratum"]) == ["sure", "zone"]  # c0 was a label before it was read as a proposal
     assert sum(audit.outcomes) - audit.holes + audit.elsewhere == 2
+    drawn = given(*CLAIMED[:2], batch="before")  # c2 was read as a proposal later, c3 when it arrived
+    sent = pl.concat([drawn, *(given(c, why="proposed", batch=b) for c, b in (("c2", "later"), ("c3", "push-1")))])
+    assert seen(rows, {}, sent).zone == 399
+    assert sorted(design.tombstones(rows, sent, auto, tables.REVIEWS.empty, ["c2", "c3"])["stratum"]) == [
+        "sure",
+        "zone",
+    ]
+    sent = pl.concat([given("c1", batch="push-2"), given("c4", why="proposed", batch="push-2")])
+    assert seen(rows, {}, sent).zone == 399  # its claim was not `auto` when c1 was drawn
 
 
-def test_a_zone_keeps_sure_proposals_that_are_read_once_auto_is_taken_back():
+@pytest.mark.parametrize("adjudicated", [True, False])
+def test_a_zone_keeps_sure_proposals_that_are_read_once_auto_is_taken_back(adjudicated: bool):
     """360 of 600 are sure of gore and hold nothing else; 30 % of the others have needles. The draw has read one half of
     all when `auto` is taken back, and people read the other sure ones. These left the zone, those drawn stayed: of 420
-    and not 600 the sample seemed to say that 14 more have needles, and not 36: 9 of 20 bounds were too low."""
+    and not 600 the sample seemed to say that 14 more have needles, and not 36: 9 of 20 bounds were too low. So they did
+    where nobody ran `adjudicate` while the proposals were `auto` (not `adjudicated`): no label says that they were."""
     sure, wrong, rng = {("sensitivity", f"c{n}") for n in range(360)}, 0, random.Random(8)
     for _ in range(20):
         ids = [f"c{n}" for n in range(600)]
@@ -179,8 +190,8 @@ def test_a_zone_keeps_sure_proposals_that_are_read_once_auto_is_taken_back():
         )
         drawn = rows.sort("draw")["subject"].to_list()[:300]
         others = [c for c in ids[:360] if c not in drawn]
-        sent = pl.concat([given(*drawn), given(*others, why="proposed")])
-        strata = design.strata(rows, ids, sent, "sensitivity", others)
+        sent = pl.concat([given(*drawn), given(*others, why="proposed", batch="next")])
+        strata = design.strata(rows, ids, sent, "sensitivity", others if adjudicated else ())
         audit = design.audit(strata, {c: c in needles for c in [*drawn, *others]}, {})
         wrong += bound(audit).most < len(needles.difference(drawn))
     assert wrong <= 3  # of 20, where a valid method errs in 5 %: more than 3 have a chance of 1.6 %

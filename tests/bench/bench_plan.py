@@ -91,7 +91,7 @@ def forecast_real(ws: Workspace) -> None:
     held = read(ws, conversations, truth, conversations["conversation"].to_list())["answered"].sum()
     low, high = np.quantile(shares, [0.05, 0.95]) / held
     print(
-        f"real conversations: {held} requests with a trait; nine in ten forecasts have {low:.2f} to {high:.2f} of them"
+        f"real conversations: {held} requests with a trait; quantiles of 5 and 95 % of {DRAWS}: {low:.2f}, {high:.2f}"
     )
     figure("plan.real_forecast_of_held", float(np.mean(shares)) / held, "share", "0.8 to 1.2")
 
