@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from annotation.gold_and_decoys import shown
-from annotation.routing import Plan, drawn, route, short, texts, units
+from annotation.routing import Plan, drawn, found_units, route, short, texts, units
 from saferec_builder.storage import tables
 from saferec_builder.storage.config import Review
 from tests.worlds.reviewing import SEVERE
@@ -23,6 +23,16 @@ from tests.worlds.routing import (
     proposals,
     send,
 )
+
+
+def test_an_opt_out_holds_for_what_proposals_gold_and_answers_that_count_found():
+    """Not for the end of a task, nor for an answer that does not count."""
+    answers = [answer("needles", verdict="present", out=None), answer("torture", verdict="present", out="stale")]
+    reviews = pl.DataFrame([*answers, answer("*", verdict="unsure", out=None), answer("gore", out=None)])
+    gold = tables.GOLD.frame([{"kind": "sensitivity", "subject": "c2", "traits": ["child_harm", "suicide"]}])
+    units_found = found_units(proposals(("c1", "gore", "present"), ("c3", "gore", "absent")), reviews, gold)
+    pairs = {("c1", "gore"), ("c1", "needles"), ("c2", "child_harm"), ("c2", "suicide")}
+    assert set(units_found.select("subject", "trait").iter_rows()) == pairs
 
 
 def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
