@@ -24,7 +24,8 @@ def browse(
     proposer, or how the label was made), confidence (null for labels), turn, text of that turn, start and end of the
     quote in it, in code points. Conversations that no reviewer gets, because of a crisis or a removal, are left out.
     `reported`: each turn of the conversations whose readers reported personal data, whole, with their notes as `by`
-    and `personal data` as trait. Raises UsageError for an unknown stage, verdict or trait.
+    and `personal data` as trait; `trait` and `verdict` do not apply. Raises UsageError for an unknown stage, verdict or
+    trait.
     """
     if stage not in STAGES:
         raise UsageError(f"{stage}: nothing to browse: expected {' or '.join(STAGES)}")

@@ -64,8 +64,8 @@ def bounds(
     """Every trait's bound on FN / (FN + TP) of the labels, and the bound for subjects with any trait.
 
     `current` are the subjects in the data. `judged` holds the labels of these, and the last verdicts on others
-    (sampling_design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them;
-    `ever_auto`: subjects that ever had such a label. `gone`: TOMBSTONES.
+    (sampling_design.ever_judged). `auto`: (subject, trait) of the sure proposals that are labels though nobody read
+    them; `ever_auto`: subjects that ever had such a label. `gone`: TOMBSTONES.
     """
     design, assignments, judged = sampling_design.with_erased(design, assignments, judged, gone)
     labels = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")

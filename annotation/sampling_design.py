@@ -78,7 +78,7 @@ def ever_judged(
 def tombstones(
     design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
 ) -> pl.DataFrame:
-    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name. Those that
+    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `ever_judged` need, renamed. Those that
     are in it now stay there for good."""
     rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
     is_gone = pl.col("subject").is_in(list(gone))
@@ -151,11 +151,8 @@ def strata(
     assigned = assignments.filter(kind=kind, role="reviewer").unique("subject", keep="first", maintain_order=True)
     places = dict(rows.select("subject", "stratum").iter_rows())
     arrived = dict(rows.filter(stratum=SURE).select("subject", "batch").iter_rows())
-    first, read_anyway, reached = (
-        dict[str, str](),
-        set[str](),
-        set[str](),
-    )  # reached: batches that drew one of `arrived`
+    first, read_anyway = dict[str, str](), set[str]()
+    reached = set[str]()  # batches that drew one of `arrived`
     for subject, why, batch in assigned.select("subject", "why", "batch").iter_rows():
         first[subject] = why
         if why == AUDIT:

@@ -237,9 +237,8 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     reviews = standing.filter(pl.col("out").is_null()).drop("out")
     of_taxonomy = pl.col("trait").is_in(taxonomy.slugs)  # labels of a trait that was removed have lost their verdicts
     labels = snapshot.labels.filter(of_taxonomy | pl.col("verdict").is_not_null())
-    catalog_rows = snapshot.catalog_rows
-    items, links = catalog.merge(catalog_rows)
-    sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
+    items, links = catalog.merge(snapshot.catalog_rows)
+    sources = {*conversations["source"].unique(), *snapshot.catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources
     if not (labels.is_empty() and options.inject and options.unreviewed):  # sentences of ours need no label
         checks.check_labels(review_facts.of_items(labels, links), conversations, items, taxonomy.slugs)

@@ -65,17 +65,11 @@ class Snapshot:
 
 def take(ws: Workspace) -> Snapshot:
     """Reads the tables; the texts go to a file on disk, which is deleted with the snapshot."""
-    texts, revisions, rows = (
-        texts_on_disk.Spool(ws.root),
-        [tables.CONVERSATIONS.empty.drop(texts_on_disk.TEXT_COLUMNS)],
-        0,
-    )
+    texts, rows = texts_on_disk.Spool(ws.root), 0
+    revisions = [tables.CONVERSATIONS.empty.drop(texts_on_disk.TEXT_COLUMNS)]
     for part in parts(ws, tables.CONVERSATIONS):
-        texts.add(
-            part.select(
-                pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *texts_on_disk.TEXT_COLUMNS
-            )
-        )
+        place = pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32)
+        texts.add(part.select(place.alias("place"), *texts_on_disk.TEXT_COLUMNS))
         revisions.append(part.drop(texts_on_disk.TEXT_COLUMNS))
         rows += part.height
     clusters.check(ws)  # checked now: the clusters are read next, and must hold all comparisons made so far

@@ -69,6 +69,8 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     if requests.is_empty() and forecast.left_out.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     with_traits = _with_traits(requests, oracle)
+    drawn = workspace.read(ws, tables.DESIGN), forecast.current, workspace.read(ws, tables.ASSIGNMENTS)
+    weights = review_facts.weights(*drawn, forecast.labels, workspace.read(ws, tables.LABELS))
     gaps = lookup.gaps(ws).items.filter(pl.col("waiting") > 0)
     answers = requests["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
     codes = oracle.codes[oracle.rows(answers)]
@@ -79,7 +81,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         safety_rows=int(with_traits["usable"].sum()),
         conversations=int(conversations["cut"].count()),
         left_out=dict(reasons.value_counts(sort=True).iter_rows()),
-        rows=_counts(with_traits, forecast.weights),
+        rows=_counts(with_traits, weights),
         too_few_people=forecast.small,
         items_in_answers=len(answers),
         items_without_a_settled_trait=int((codes == UNKNOWN).all(axis=1).sum()),
@@ -167,7 +169,7 @@ class _Forecast:
     items: pl.DataFrame
     oracle: Oracle
     labels: pl.DataFrame  # and proposals taken for true
-    weights: pl.DataFrame  # of the conversations that people have read (review_facts.weights)
+    current: list[str]  # conversations in the data, without those left out of everything
     unproposed: bool  # nothing was proposed yet
     small: dict[str, int]  # withheld trait -> number of people who have it
     left_out: pl.DataFrame
@@ -206,10 +208,8 @@ def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
     requests = rare_combinations.unlearned(requests, rare)
     requests = checks.without_repeated_answers(requests, lambda places: contents["turns"][places.to_list()])
     current = mined.filter(~pl.col("conversation").is_in(list(excluded)))["conversation"].to_list()
-    drawn = workspace.read(ws, tables.DESIGN), current, workspace.read(ws, tables.ASSIGNMENTS)
-    weights = review_facts.weights(*drawn, labels, workspace.read(ws, tables.LABELS))
     unproposed = labels.is_empty() and not workspace.count(ws, tables.READINGS)
-    return _Forecast(items, judged.oracle, labels, weights, unproposed, small, left_out, requests)
+    return _Forecast(items, judged.oracle, labels, current, unproposed, small, left_out, requests)
 
 
 def _newest(ws: Workspace, count: int) -> pl.DataFrame:
@@ -235,7 +235,7 @@ def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
 
 
 def _with_traits(requests: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
-    """The requests with a trait: split, truth, traits, and whether they are answered and usable, as in ROWS."""
+    """The requests with a trait: conversation, split, truth, traits, answered and usable, as in ROWS."""
     rows = requests.select("conversation", "split", "truth", traits=pl.concat_list("traits", "late_traits"))
     rows = rows.filter(pl.col("traits").list.len() > 0)
     usable = [bool((verdicts(oracle, truth, traits) == CLEAR).any()) for _, _, truth, traits in rows.iter_rows()]
@@ -243,7 +243,7 @@ def _with_traits(requests: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
 
 
 def _counts(with_traits: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
-    """ROWS of the requests `with_traits`."""
+    """ROWS of the requests `with_traits`. weights: of conversations that people have read (review_facts.weights)."""
     weighted = with_traits.explode("traits").join(weights, on="conversation", how="left")
     expected = pl.when(pl.lit(not weights.is_empty())).then((pl.col("answered") * pl.col("weight")).sum())
     counts = weighted.group_by("split", trait="traits").agg(
