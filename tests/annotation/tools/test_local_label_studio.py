@@ -129,12 +129,13 @@ def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere `ps` comes with the system")
 def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small images have no `ps`: a server started there could not be stopped, nor started a second time."""
-    words = [sys.executable, "-c", "import time; time.sleep(60)", str(tmp_path / "data")]
-    process = subprocess.Popen(words)
-    managed.save(tmp_path, {"pid": process.pid, "url": "http://127.0.0.1:9", "accounts": {}})
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert managed.down(tmp_path)
-    process.returncode = 0  # `down` has waited for its end
+    words = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", str(tmp_path / "data")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline()  # before it runs, /proc may have no words of it yet
+        managed.save(tmp_path, {"pid": process.pid, "url": "http://127.0.0.1:9", "accounts": {}})
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert managed.down(tmp_path)
+        process.returncode = 0  # `down` has waited for its end
     assert not managed.down(tmp_path)
 
 
