@@ -16,7 +16,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -36,8 +36,8 @@ from tests.worlds.privacy_lines import APART, THIRD, labelled, strangers
 
 LINES = DATA / "names_in_passing.txt"
 INVENTED = 0.4  # share of names in copies that are on no list
-COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.8
-SEEN = 1  # conversations with a word that make it no name unless it is on a list
+COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.1, 1.8
+SELDOM = 2  # conversations at most in which a word was seen that may still be a name: one never seen in lower case
 SOURCES = ("redial", "ccpe", "reddit")
 OFTEN = (1, 2, 5, 16)  # the least number of conversations with a name for each of the four ranks
 DICTIONARIES = [Path("/usr/share/dict") / f"{name}-english" for name in ("american", "british")]
@@ -69,7 +69,10 @@ def read_lines() -> Iterator[Line]:
 
 
 def counted(folder: Path, talks: Iterable[tuple[str, str, list[str]]]) -> Counter[str]:
-    """Returns word -> number of conversations, posts, casts and plots that have it, a given name with a capital."""
+    """Returns word -> number of conversations, posts, casts and plots that have it, a given name with a capital.
+
+    With a blank behind it: those that have it in lower case.
+    """
     texts = ["\n".join(turns) for source, _, turns in talks if source in SOURCES]
     for film in json.loads((folder / "redial" / "ievalm_id2info.json").read_text(encoding="utf-8")).values():
         texts += [
@@ -79,21 +82,24 @@ def counted(folder: Path, talks: Iterable[tuple[str, str, list[str]]]) -> Counte
     counts = Counter[str]()
     for text in texts:
         listed = ("sure", "more")
-        words = {w.plain for w in in_passing._words(text)[0] if w.size > 1 and (w.capital or w.sort not in listed)}
-        counts.update(words)
+        words = [w for w in in_passing._words(text)[0] if w.size > 1 and (w.capital or w.sort not in listed)]
+        counts.update({w.plain for w in words} | {f"{w.plain} " for w in words if not w.capital})
     return counts
 
 
 def ranked(met: Counter[str], less: int = 0) -> dict[str, str]:
-    """Returns word -> rank, with "f" if it is famous; other words than given names have one if they are seen often."""
+    """Returns word -> rank, with "f" if it is famous and "n" if it may be a name though it is on no list."""
     given, famous = names.known()[0], _famous()
-    rank = {w: n - less for w, n in met.items() if n - less >= (OFTEN[0] if w in given else SEEN)}
+    rank = {w: n - less for w, n in met.items() if n > less and w[-1] != " "}
     ranks = {word: str(sum(n >= least for least in OFTEN)) for word, n in rank.items()}
-    ranks |= dict.fromkeys(_everyday() - given - set(ranks), "1")
+    may_be = [w for w, n in rank.items() if n <= SELDOM and w not in given and met[f"{w} "] <= less]
+    ranks |= dict.fromkeys(may_be, "1n")
+    ranks |= dict.fromkeys(_everyday() - given - (set(ranks) - set(may_be)), "1")
+    listed, is_met = given | famous, partial(in_passing._is_met, ranks, True)
     for word in _english():
-        if word not in given | famous and not in_passing._is_ordinary(word, ranks.__contains__):
+        if word not in listed and not in_passing._is_ordinary(word, is_met):
             ranks[word] = "w"
-    return ranks | {word: ranks.get(word, "0") + "f" for word in famous}
+    return ranks | {word: ranks.get(word, "0")[0] + "f" for word in famous}
 
 
 @cache

@@ -57,7 +57,8 @@ _BEFORE, _AFTER = (_Word(mark, mark, mark, 0, False, False, "") for mark in "^$"
 @cache
 def model() -> tuple[dict[str, float], dict[str, str]]:
     """(feature -> weight, word -> how often it occurs in talk about films: 0 to 4, with f if it is famous; an everyday
-    word has at least 1, another English word w: it is no name at the start of a sentence, but may be one elsewhere)."""
+    word has at least 1, another English word w: it is no name at the start of a sentence, but may be one elsewhere; a
+    word that is seldom seen, and never in lower case, 1n: it may be a name everywhere)."""
     weights, frequency = dict[str, float](), dict[str, str]()
     for line in Path(__file__).with_name("in_passing.txt").read_text(encoding="utf-8").splitlines():
         head, *words = line.split(" ")
@@ -284,7 +285,7 @@ def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: 
         features += ["full", f"full{m - n}", f"full{met}", f"full~{last.sort}", f"full~met{ranks[1][0]}"]
         features += [f"fullAX={ka}~{kx}"]
     features += [f"{group}A={ka}" for group in groups] + [f"{group}X={kx}" for group in groups]
-    if any(rank[1:] for rank in ranks):
+    if any(rank[1:] == "f" for rank in ranks):
         features += ["famous", f"famous{ranks[0]}"]
     if "-" in last.plain:
         features += [f"hyphen~{last.sort}"]
@@ -294,6 +295,10 @@ def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: 
         features.append(f"line{'~first' if '|' not in marks[:n] else '~last' if '|' not in marks[m:] else ''}{own}")
     nearby = [*words[max(0, n - 6) : n], *words[m + 1 : m + 7]]
     features += sorted({f"near={other.kind}" for other in nearby if other.plain in _KIND})
+    features += sorted({f"w={other.alike}" for other in words[max(0, n - 5) : n]})
+    features += sorted({f"W={other.alike}" for other in words[m + 1 : m + 6]})
+    size = f"size{min(6, len(words) // 8)}"
+    features += [size, f"{size}{a in _ENDS}", f"place{4 * n // len(words)}"]
     if "and" in (a, b) or "," in (a, b):
         features.append("listed~with~name" if {"<n>", "<N>"} & {a, b, c, x, y} else "listed")
     if word.capital and not no_capitals and a in _ENDS:
@@ -313,5 +318,5 @@ def _may_end(words: list[_Word], n: int, met: Mapping[str, str]) -> bool:
 
 
 def _is_met(met: Mapping[str, str], starts: bool, word: str) -> bool:
-    """Whether it is one of these; a word of rank w only where it starts a sentence."""
-    return word in met and (starts or met[word] != "w")
+    """Whether it is one of these; a word of rank w only where it starts a sentence, one of rank 1n nowhere."""
+    return word in met and (starts or met[word] != "w") and met[word] != "1n"
