@@ -24,6 +24,7 @@ def test_a_seeker_on_both_sides_keeps_the_latest_split():
 D_OR_E = ("Hi", f"Try {film('D')} or {film('E')}", f"{film('E')} it is")
 D_AND_E = ("Hi", f"Try {film('D')}", "More?", f"Also {film('E')}", "Great", "So watch it!")
 AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "ok")
+THEN_F = ("Hi", f"Try {film('D')}", "More?", f"Also {film('E')}", f"I have seen {film('F')}, like {film('E')}")
 
 
 @pytest.mark.parametrize(
@@ -34,11 +35,12 @@ AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "o
         pytest.param(D_OR_E, "E", 1, "E", "", "", id="accepted items go before recommended ones"),
         pytest.param(D_OR_E, "", 1, "DE", "", "", id="found in the text, as nobody gave refs"),
         pytest.param(AFTER_D, "", 1, "E", "D", "D", id="what the seeker named first is seen and no answer"),
+        pytest.param(THEN_F, "", 3, "E", "D", "DG", id="what is first named after the request is not known in it"),
         pytest.param(("Hi", "Sure", "Comedies please"), "D", 3, "D", "", "", id="ids only: all of it is the request"),
     ],
 )
 def test_request_and_answer(turns, accepted, cut, truth, named, seen):
-    row = only([conversation("c", *turns, accepted=accepted)])
+    row = only([conversation("c", *turns, accepted=accepted, seen="DFG" if turns is THEN_F else "")])
     request = row["cut"], *(letters(row[name]) for name in ("truth", "named", "seen"))
     assert request == (cut, truth, named, seen)
 
