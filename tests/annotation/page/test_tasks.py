@@ -212,17 +212,11 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
     task = named(shown(page, "ann"), "c1")
     answer(page, task, outcome="rather_not", verdicts={}, note="Personal data: a ward")
-    with pytest.raises(
-        Stale, match="you would rather not, is stored"
-    ):  # of another tab: there is no answer that stands
+    with pytest.raises(Stale, match="you would rather not, is stored"):  # of another tab: no answer stands
         answer(page, task)
     (row,) = store.read(ws, tables.REVIEWS).to_dicts()
-    assert (row["trait"], row["verdict"], row["note"], row["spans"]) == (
-        "*",
-        None,
-        "handed back: Personal data: a ward",
-        [],
-    )
+    said = [row[name] for name in ("trait", "verdict", "note", "spans")]
+    assert said == ["*", None, "handed back: Personal data: a ward", []]
     assert (gather(ws).left_out, reported(gather(ws))) == ({tables.HANDED_BACK: 1}, ["c1"])
     with pytest.raises(UsageError, match="ann has no reviews here"):  # it added 0 rows, and later answers counted
         opt_outs.set_aside(ws, "ann", reason="a test")

@@ -33,7 +33,7 @@ def test_halves_of_characters_are_replaced():
     assert replace_surrogates({"\ud83d": [r"\ud83d", 1, "a\ud83d"]}) == {"?": [r"\ud83d", 1, "a?"]}
 
 
-NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
+NEEDLES, UNSURE = {"gore": "absent", "needles": "present", "*": "absent"}, control("unsure", choices=["needles"])
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,9 @@ NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
         ([card("present")], {}, ["no quote"]),
         ([card("absent"), mark("gore")], {"gore": "absent", "*": "absent"}, []),  # the suggested mark was left
         ([card("absent"), mark("needles")], NEEDLES, []),  # marked words of another trait mean that it is present
-        (
-            [card("absent"), mark("needles"), control("unsure", choices=["needles"])],
-            NEEDLES | {"needles": "unsure"},
-            [],
-        ),
-        (
-            [card("absent"), control("also_0", choices=["needles"])],
-            {"gore": "absent"},
-            ["no quote"],
-        ),  # an item needs none
+        ([card("absent"), mark("needles"), UNSURE], NEEDLES | {"needles": "unsure"}, []),
+        # an item needs none
+        ([card("absent"), control("also_0", choices=["needles"])], {"gore": "absent"}, ["no quote"]),
         ([card("unsure"), control("unsure", choices=["gore"])], {"gore": "unsure", "*": "absent"}, []),
         ([card("present"), mark("gore"), control("unsure", choices=["gore"])], {"gore": "present", "*": "absent"}, []),
         ([card("needles present"), mark("gore")], {}, ["not answered"]),  # the card of another trait, on an edited task
@@ -101,12 +94,8 @@ def test_a_note_is_kept_where_its_author_would_rather_not_see_the_text():
     pulled = Pulled()
     take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, TAXONOMY)
     ((answer,), drops) = pulled.answers.values(), pulled.drops
-    assert (answer["trait"], answer["verdict"], answer["note"], drops) == (
-        "*",
-        None,
-        "handed back: personal\ufffddata",
-        [],
-    )
+    said = [answer[name] for name in ("trait", "verdict", "note")]
+    assert (said, drops) == (["*", None, "handed back: personal\ufffddata"], [])
 
 
 def test_who_skipped_on_the_page_before_has_said_nothing():
@@ -122,11 +111,8 @@ def test_an_adjudicator_rules_on_what_was_asked_and_nothing_else():
 
 def test_nobody_leaves_a_trait_unticked_that_has_left_the_taxonomy():
     """The trait may come back, and their earlier answer on it with it."""
-    assert verdicts(exported([card("absent")]), {"snow", "torture"})[0] == {
-        "gore": "absent",
-        "torture": "absent",
-        "*": "absent",
-    }
+    expected = {"gore": "absent", "torture": "absent", "*": "absent"}
+    assert verdicts(exported([card("absent")]), {"snow", "torture"})[0] == expected
 
 
 def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing_back():
