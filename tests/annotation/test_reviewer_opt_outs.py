@@ -53,14 +53,21 @@ def test_what_cannot_be_handed_back_or_set_aside_says_whose_work_could(ws, revie
     hint = r"\(open tasks: `review hand-back di`\)$"
     with pytest.raises(UsageError, match=f"di has no reviews here: expected one of nobody yet {hint}"):
         opt_outs.set_aside(ws, "di", reason="none")
-    answer(ws, review)
+    counts, note = (
+        opt_outs.hand_back(ws, "bo"),
+        "what was answered and not yet pulled counts once it is: nothing is lost",
+    )
+    next_step = "run `saferec-build review push`, naming who is there: they get these tasks"
+    assert (counts.added, counts.figures) == (2, {"note": note, "next": next_step})
+    answer(ws, review)  # bo had answered in the file
+    assert opt_outs.hand_back(ws, "bo") == opt_outs.hand_back(ws, "ann")  # both have read all of theirs
     with pytest.raises(UsageError, match=f"di has no reviews here: expected one of ann, bo {hint}"):
         opt_outs.set_aside(ws, "di", undo=True)
     with pytest.raises(UsageError, match="^set-aside bo: give --reason, for whoever wonders later$"):
         opt_outs.set_aside(ws, "bo")
     counts = opt_outs.set_aside(ws, "bo", reason="read nothing")
     assert (counts.added, dict(counts.figures)) == (4, {"next": "run `saferec-build adjudicate`: labels follow"})
-    assert opt_outs.hand_back(ws, "ann").figures == {}  # she has read all of hers
+    assert opt_outs.set_aside(ws, "bo", undo=True).added == 4 and opt_outs.hand_back(ws, "ann").figures == {}
 
 
 @pytest.mark.slow
