@@ -53,11 +53,8 @@ def test_only_what_people_found_by_themselves_comes_back():
     judged = labels(
         *[("c1", "needles", "agreed", "present"), ("c2", "needles", "adjudicated", "present")],
         *[("c3", "needles", "agreed", "present"), ("c4", "needles", "agreed", "present")],  # a claim, a decoy
-        *[
-            ("c5", "needles", "auto", "present"),
-            ("c6", "needles", "agreed", "absent"),
-            ("c7", "gore", "unresolved", None),
-        ],
+        *[("c5", "needles", "auto", "present"), ("c6", "needles", "agreed", "absent")],
+        ("c7", "gore", "unresolved", None),
     )
     claimed = proposals(("c3", "needles", "unsure"), ("c1", "gore", "present"))
     decoys = frame("subject reviewer trait", ("c4", "ann", "needles")).with_columns(spans=None).cast(NONE.schema)

@@ -55,6 +55,13 @@ def test_an_answer_that_is_edited_after_its_next_text_was_handed_back_is_dropped
     assert reasons(ws, former, hours=1) == ["not the last text"]
 
 
+def test_an_answer_to_a_task_that_nobody_was_given_is_dropped_with_the_reason(ws) -> None:
+    pulled = Pulled(tool="argilla")
+    servers._add_answers(pulled, [Response("task-x", "ann", "there")], gather(ws), lambda key: [])
+    reason = ("not pushed", "task 'task-x' was never pushed from this workspace")
+    assert (pulled.answers, pulled.drops) == ({}, [("review", "argilla", "there", *reason)])
+
+
 def test_an_answer_can_be_edited_where_only_another_trait_was_answered_since(ws) -> None:
     """A sheet brought one row on the new text, and no edit on the server was taken any more."""
     page = review_page.tasks(ws, "ann", "bo")

@@ -85,13 +85,8 @@ def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None
     task = named(shown(page, "ann"), "c1")
     body = given(task, "absent")
     place = review_world.span("c1", "I faint")
-    added = {
-        "needles": {
-            "verdict": "present",
-            "form": "implicit",
-            "spans": [{key: place[key] for key in ("turn", "start", "end")}],
-        }
-    }
+    spans = [{key: place[key] for key in ("turn", "start", "end")}]
+    added = {"needles": {"verdict": "present", "form": "implicit", "spans": spans}}
     page.answer("ann", Given.model_validate(body | {"verdicts": body["verdicts"] | added}))
     assert said(ws)["c1", "needles"] == ("present", ["I faint"])
     assert said(ws)["c1", "gore"] == ("absent", [])  # its quote went with the verdict

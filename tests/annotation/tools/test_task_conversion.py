@@ -1,5 +1,7 @@
 """Conversion of tasks and answers to and from servers: offsets, verdicts, faults; no server is needed."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -33,6 +35,7 @@ def test_halves_of_characters_are_replaced():
     assert replace_surrogates({"\ud83d": [r"\ud83d", 1, "a\ud83d"]}) == {"?": [r"\ud83d", 1, "a?"]}
 
 
+OTHERS = {"turn": 1, "start": 0, "end": 4, "quote": "Sure"}
 NEEDLES, UNSURE = {"gore": "absent", "needles": "present", "*": "absent"}, control("unsure", choices=["needles"])
 
 
@@ -125,6 +128,31 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing
         assert reason == "unknown trait" and hint in detail
         assert {answer["trait"] for answer in pulled.answers.values()} == {"gore"} | rest
         assert bool(pulled.returned) == (not rest)  # nobody can correct it
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "detail"),
+    [
+        ({"forged": "bo wrote over it"}, "not by its author", "bo wrote over it"),
+        ({"outcome": "skipped"}, "skipped", "task task-1: no verdicts were taken"),
+        ({"outcome": ""}, "not finished", "task task-1: no verdicts were taken"),
+        ({"changed": "it"}, "changed there", "it (answered 2026-01-01T00:00:00+00:00): it is asked anew"),
+        ({"changed": "it", "time": None}, "changed there", "it: it is asked anew"),
+        ({"lost": {"needles": "x" * 90}}, "quote not found", f"needles: '{'x' * 80}' does not stand there in our"),
+        (
+            {"present": ["needles"]},
+            "no quote",
+            "needles: `present` needs the words that show it: mark them in the text",
+        ),
+        ({"spans": {"needles": [OTHERS]}}, "not the seeker's words", "needles: 'Sure' is no evidence"),
+    ],
+)
+def test_what_is_not_taken_says_why_and_its_author_is_told(change, reason, detail):
+    pulled, response = Pulled(), replace(exported([card("absent")]), **change)
+    take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+    ((*place, dropped, text),) = pulled.drops
+    assert (place, dropped) == (["review", "files", response.place], reason) and text.startswith(detail)
+    assert [row[:4] for row in pulled.returned.values()] == [(TASK.id, "ann", response.place, reason)]
 
 
 def test_somebody_elses_answer_is_kept_and_set_aside():
