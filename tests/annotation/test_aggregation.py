@@ -120,11 +120,8 @@ def test_who_read_a_plot_and_passed_over_what_another_marked_disputes_it():
     ]
     # for the bound on what readers of plots miss, the other two traits are absent: both read the plot to its end
     plot_labels = plots(judged, valid, THREE.slugs).sort("trait")
-    assert dict(plot_labels.select("trait", "verdict").iter_rows()) == {
-        "gore": None,
-        "needles": "absent",
-        "sad_endings": "absent",
-    }
+    verdicts = dict(plot_labels.select("trait", "verdict").iter_rows())
+    assert verdicts == {"gore": None, "needles": "absent", "sad_endings": "absent"}
     by_ann = valid.filter(pl.col("reviewer") == "ann")
     assert plots(adjudicate(votes(by_ann, THREE), tables.LABELS.empty), by_ann, THREE.slugs).height == 1
 
@@ -195,11 +192,8 @@ def test_item_labels_become_warnings_and_are_taken_back():
     fixed = dict.fromkeys(tables.LABELS.columns) | {"kind": "item_flag", "subject": "i1", "trait": "gore"}
     frame = tables.LABELS.frame([fixed | {"label": name, "verdict": verdict} for name, verdict in rows])
     rows_of_warnings = tables.check(warnings(frame), tables.WARNINGS)
-    assert rows_of_warnings.select("ref", "topic", "answer").rows() == [
-        ("item:i1", "gore", "yes"),
-        ("item:i1", "gore", None),
-        ("item:i1", "gore", "no"),
-    ]
+    answers = rows_of_warnings.select("ref", "topic", "answer").rows()
+    assert answers == [("item:i1", "gore", answer) for answer in ("yes", None, "no")]
     assert warnings(frame[1:2]).is_empty()  # unresolved from the start: nothing to take back
     assert warnings(frame.with_columns(kind=pl.lit("sensitivity"))).is_empty()
 
