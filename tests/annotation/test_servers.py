@@ -10,7 +10,7 @@ from annotation import reviewer_opt_outs as opt_outs, servers
 from annotation.page.tasks import Given, Tasks
 from annotation.review_state import gather
 from annotation.tools.task_conversion import READ, Response
-from annotation.tools.tasks_and_answers import Pulled, base_id, shown
+from annotation.tools.tasks_and_answers import SAID_AGAIN, Pulled, base_id, shown
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page, review_world
@@ -58,8 +58,8 @@ def test_an_answer_that_is_edited_after_its_next_text_was_handed_back_is_dropped
 def test_an_answer_to_a_task_that_nobody_was_given_is_dropped_with_the_reason(ws) -> None:
     pulled = Pulled(tool="argilla")
     servers._add_answers(pulled, [Response("task-x", "ann", "there")], gather(ws), lambda key: [])
-    reason = ("not pushed", "task 'task-x' was never pushed from this workspace")
-    assert (pulled.answers, pulled.drops) == ({}, [("review", "argilla", "there", *reason)])
+    detail = "task 'task-x' was never pushed from this workspace"
+    assert pulled.drops == [("review", "argilla", "there", "not pushed", detail)]
 
 
 def test_an_answer_can_be_edited_where_only_another_trait_was_answered_since(ws) -> None:
@@ -196,9 +196,10 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     spans = {"needles": [review_world.span("c1", "blood")]}
-    responses = [Response(place="1", present=["needles"], spans=spans, **fixed), Response(place="2", **fixed)]
+    responses = [Response(place="0", **fixed | {"outcome": ""}), Response(place="2", **fixed)]
+    responses.insert(1, Response(place="1", present=["needles"], spans=spans, **fixed))
     monkeypatch.setattr(memory, "responses", lambda project, *_: responses if project.name == "ann" else [])
-    review("pull")
+    assert review("pull")["dropped"] == {SAID_AGAIN: 1}  # the first was unfinished, and is answered since
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]
     assert review("pull")["added"] == 0

@@ -73,11 +73,8 @@ def test_a_card_says_in_words_what_is_asked():
         ("Unsure", "gore unsure", "u"),
     ]
     data = label_studio.task_of(sheet(), TAXONOMY)["data"] | {"labels": []}
-    same = {
-        name: label_studio.page_of({"data": data | {name: "x"}}) == label_studio.page_of({"data": data})
-        for name in data
-    }
-    assert same == {"key": True} | dict.fromkeys(("ask", "turns", "cards", "items", "labels"), False)
+    pages = {name: label_studio.page_of({"data": data | {name: "x"}}) for name in data}
+    assert [name for name in data if pages[name] == label_studio.page_of({"data": data})] == ["key"]
     assert label_studio.place("mark", "reviewer", 3) == "mark cards reviewer"
     ruling = sheet(own_verdict="unsure", own_spans=[], said=["absent", "present: “blood”"])
     (voted_card,) = label_studio.task_of(ruling, TAXONOMY)["data"]["cards"]

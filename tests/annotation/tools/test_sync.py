@@ -103,12 +103,11 @@ def test_what_is_answered_while_tasks_are_taken_back_stays(server):
     assert sync.withdraw(server, "p", set(sent), ledger, {"75"}) == 1 and not server.held
 
 
-def test_a_project_is_made_where_none_is_open_and_tried_four_times(monkeypatch):
-    projects, made, pauses = [sync.Project(n, "x", f"a mark {n}") for n in "12"], list[str](), list[float]()
+def test_a_project_is_made_where_none_is_open_and_tried_four_times(server, monkeypatch):
+    projects, pauses = [sync.Project(n, "x", f"a mark {n}") for n in "12"], list[float]()
     monkeypatch.setattr(sync.time, "sleep", pauses.append)
-    assert sync.project(lambda mark: projects, made.append, "a mark", {"1"}) is projects[1]
-    assert (projects[1].mark, made) == ("a-mark", [])
-    server = Memory()
+    usable = sync.project(lambda mark: projects, lambda word: projects[0], "a mark", {"1"})
+    assert usable is projects[1] and usable.mark == "a-mark"
     monkeypatch.setattr(server, "_make", lambda *_: (_ for _ in ()).throw(Unsure("no answer")))
     with pytest.raises(ReviewError, match="the server could not make a project: see its log"):
         server.project("a mark", "ann", "ann", None)
