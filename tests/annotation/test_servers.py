@@ -196,10 +196,11 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     spans = {"needles": [review_world.span("c1", "blood")]}
-    responses = [Response(place="0", **fixed | {"outcome": ""}), Response(place="2", **fixed)]
+    first, last = (Response(place=place, **fixed | {"outcome": ""}) for place in "03")  # unfinished
+    responses = [first, Response(place="2", **fixed), last]
     responses.insert(1, Response(place="1", present=["needles"], spans=spans, **fixed))
     monkeypatch.setattr(memory, "responses", lambda project, *_: responses if project.name == "ann" else [])
-    assert review("pull")["dropped"] == {SAID_AGAIN: 1}  # the first was unfinished, and is answered since
+    assert review("pull")["dropped"] == {SAID_AGAIN: 1, "not finished": 1}  # the first is answered since
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]
     assert review("pull")["added"] == 0
