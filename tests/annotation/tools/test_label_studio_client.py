@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from annotation.tools import argilla_client, sync
+from annotation.tools import sync
 from annotation.tools.label_studio import interface
 from annotation.tools.label_studio_client import LOOK, Server, instructions, names_of
 from annotation.tools.server_errors import Broken
@@ -146,6 +146,3 @@ def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():
         names_of({1: ("ann@a.org", "ann", ""), 2: ("ann@b.org", "ann", "")}, {}, ["ann"])
     with pytest.raises(ReviewError, match=r"ann@a.org could be anna and ann: one person is never two readers"):
         names_of({1: ("ann@a.org", "ann", "")}, {"anna": "ann@a.org"}, ["ann", "anna"])  # renamed
-    users = {"11111111-1": "ann.lee", "22222222-2": "ann", "33333333-3": "bo", "44444444-4": "di"}
-    names = argilla_client.names_of(users, {"ann": "ann.lee"}, ["ann", "bo"])
-    assert list(names.values()) == ["ann", "user-22222222", "bo", "di"]
