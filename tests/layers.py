@@ -38,9 +38,7 @@ ELSEWHERE = {
     "saferec_builder/sources/input_files.py": "tests/mining/test_ingest.py",
     "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
-    "annotation/connections.py": "tests/servers/test_review_contract.py",  # real servers
     "annotation/tools/tasks_and_answers.py": "tests/annotation/tools/test_task_conversion.py",
-    "annotation/tools/argilla_client.py": "tests/annotation/tools/test_server_errors.py",
     "annotation/tools/guidelines.py": "tests/annotation/tools/test_files.py",
     "exports/manifest_types.py": "tests/exports/test_verify.py",
     "exports/manifest_facts.py": "tests/exports/test_provenance.py",
