@@ -25,7 +25,6 @@ ELSEWHERE = {
     "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/erasure/people.py": "tests/erasure/test_forget.py",
-    "saferec_builder/erasure/review_server.py": "tests/servers/test_review_contract.py",
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/numbers.py": "tests/mining/privacy/test_privacy.py",

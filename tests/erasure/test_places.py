@@ -215,22 +215,6 @@ def test_what_is_damaged_stops_it_before_it_begins(
     assert not (workspace.root / store.FORGETTING).exists()
 
 
-@pytest.mark.parametrize(("only", "left"), [("id", ["b2", "c3"]), ("author", ["7", "c3"])])
-def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
-    workspace: store.Workspace, tmp_path: Path, cli: Cli, only: str, left: list[str]
-) -> None:
-    """ReDial numbers both conversations and workers: all of worker 611 was erased with conversation 611."""
-    rows = [MINE | {"id": name, "user": author} for name, author in (("7", "ann"), ("b2", "7"), ("c3", "c3"))]
-    (tmp_path / "own.jsonl").write_text(jsonl(*rows))
-    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
-    run = cli("forget", "7", "-C", workspace.root)
-    assert run.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in run.err
-    assert "expected id or author" in cli("forget", "7", "--only", "name", "-C", workspace.root).err
-    assert "c3: 1 conversation\n" in cli("forget", "c3", "--dry-run", "-C", workspace.root).out  # both are one
-    assert cli("forget", "7", "--only", only, "-C", workspace.root).code == 0
-    assert sorted(store.read(workspace, tables.CONVERSATIONS)["source_id"]) == left
-
-
 @pytest.mark.parametrize("wish", ["here", "released", "pseudonym"])
 def test_a_release_of_before_the_dataset_had_another_name_names_them_too(
     of_release: Path, workspace: store.Workspace, cli: Cli, wish: str

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from exports import folder as files, verify as proof
 from saferec_builder.core.errors import ReleaseError
 from tests.worlds.release_rows import FILES
-from tests.worlds.release_world import reseal, seal
+from tests.worlds.release_world import grow, reseal, seal, tree
 
 # ---- verify
 
@@ -106,3 +107,96 @@ def test_a_folder_that_is_no_release(tmp_path, cli):
 def test_where_there_is_no_release_nothing_can_be_withdrawn(workspace, cli):
     message = cli("withdraw", "1.0.0", "--reason", "x", "-C", workspace.root).err
     assert message.endswith("no release '1.0.0'; there are none\n"), message  # it ended with "there are "
+
+
+# ---- copies
+
+
+@pytest.mark.parametrize("lies_there", ["notes.txt", "a release with a note", "another dataset"])
+def test_what_is_not_ours_is_not_overwritten(released, copy, lies_there):
+    if lies_there == "notes.txt":
+        shutil.rmtree(copy)
+        copy.mkdir()
+    if lies_there == "another dataset":
+        manifest = json.loads((copy / "manifest.json").read_text())
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"name": "other"}))
+        seal(copy, "README.md")
+    else:
+        (copy / "notes.txt").write_text("mine")
+    content = tree(copy)
+    with pytest.raises(ReleaseError, match="give (an empty or a new|another) folder"):
+        proof.copy(released.releases / "1.0.0", copy)
+    assert tree(copy) == content
+
+
+def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_path, monkeypatch):
+    """After a kill at any call that moves a folder, `out` is a whole release."""
+    cli("publish", "--to", tmp_path / "out", "-C", released.root)
+    grow(released, cli, "1.1.0")
+    matches = []
+
+    def look(one, other):
+        matches.append(tree(released.releases / "1.0.0") == tree(tmp_path / "out"))
+        moved = exchange(one, other)
+        matches.append(tree(released.releases / "1.1.0") == tree(tmp_path / "out"))
+        return moved
+
+    exchange = proof._exchange
+    monkeypatch.setattr(proof, "_exchange", look)
+    monkeypatch.setattr(proof.os, "replace", lambda *_: pytest.fail("a moment without a release"))
+    proof.copy(released.releases / "1.1.0", tmp_path / "out")
+    assert matches == [True, True] and [path.name for path in tmp_path.glob("*out*")] == ["out"]
+
+
+def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_path):
+    """Nobody could publish 1.0.0 again: the folder kept the version that had been withdrawn for a leak."""
+    grow(released, cli, "1.1.0")
+    out = tmp_path / "out"
+    cli("publish", "1.1.0", "--to", out, "-C", released.root)
+    assert cli("withdraw", "1.1.0", "--reason", "a leak", "-C", released.root).code == 0
+    result = cli("publish", "1.0.0", "--to", out, "-C", released.root)
+    assert result.code == 0 and tree(out) == tree(released.releases / "1.0.0"), result.err
+
+
+def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tmp_path):
+    """The link was replaced by a folder, and its target stayed unchanged."""
+    (tmp_path / "nas").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nas")
+    for version in ("1.0.0", "1.1.0"):
+        if version == "1.1.0":
+            grow(released, cli, version)
+        assert cli("publish", version, "--to", tmp_path / "link", "-C", released.root).code == 0
+        assert (tmp_path / "link").is_symlink()
+        assert tree(tmp_path / "nas") == tree(released.releases / version)
+
+
+@pytest.mark.slow
+def test_where_folders_cannot_change_places_a_failed_move_is_undone(released, cli, tmp_path, monkeypatch):
+    cli("publish", "--to", tmp_path / "out", "-C", released.root)
+    grow(released, cli, "1.1.0")
+    original = proof.os.replace
+
+    def full(source, target):
+        if target == tmp_path / "out" and source.name == "new":
+            raise OSError(28, "No space left on device")
+        original(source, target)
+
+    monkeypatch.setattr(proof, "_exchange", lambda *_: False)
+    monkeypatch.setattr(proof.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        proof.copy(released.releases / "1.1.0", tmp_path / "out")
+    assert tree(released.releases / "1.0.0") == tree(tmp_path / "out")
+
+
+@pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0")])
+def test_nothing_goes_into_a_file(released, cli, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(released.root)
+    (tmp_path / "a file").write_text("x")
+    result = cli(*words, "--to", tmp_path / "a file" / "out", "-C", released.root)
+    assert result.code == 1 and "a file is a file, expected a folder" in result.err and result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "a/.."])
+def test_a_target_needs_a_name_of_its_own(name):
+    with pytest.raises(ReleaseError, match="give the folder by its name"):
+        proof.resolved(Path(name))
