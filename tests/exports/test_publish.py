@@ -1,8 +1,12 @@
 """`publish --to`: the target is the whole release or nothing."""
 
+import json
+from contextlib import nullcontext
+
 import pytest
 
-from exports import folder as write
+from exports import folder as write, publish as publishing, withdraw
+from saferec_builder.core.errors import ReleaseError
 from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, tree
 
@@ -71,3 +75,46 @@ def test_where_to_must_be_said(released, cli):
 def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
     result = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
     assert result.code == 1 and "saferec-build release 1.0.0" in result.err
+
+
+@pytest.mark.parametrize(
+    ("held", "withdrawn", "remedy"),
+    [
+        (["1.0.0"], [], "publish 3.0.0,"),
+        (["1.0.0", "3.0.0"], [], "publish 2.0.0,"),
+        (["1.0.0", "2.0.0"], ["3.0.0"], "make 4.0.0 "),
+        (["1.0.0", "2.0.0", "3.0.0"], [], "make 4.0.0 "),
+        (["2.0.0"], [], ""),
+    ],
+)
+def test_somebody_who_was_removed_since_is_in_no_version_that_it_names(workspace, monkeypatch, held, withdrawn, remedy):
+    for version in ("0.9.0", "1.0.0", "2.0.0", "3.0.0"):
+        (workspace.releases / version).mkdir(parents=True)
+        (workspace.releases / version / write.MANIFEST).write_text(json.dumps({"version": version}))
+    for version in withdrawn:
+        withdraw.mark(workspace, version, "x")
+    still_in = publishing.removals_since_release
+    monkeypatch.setattr(still_in, "still_in", lambda ws, folder: ["b", "a"] if folder.name in held else [])
+    expected = pytest.raises(ReleaseError, match=f"1.0.0 holds 2 conversations .* first b: {remedy}")
+    with expected if remedy else nullcontext():
+        publishing._refuse_removed(workspace, workspace.releases / "1.0.0")
+
+
+def test_a_version_that_cannot_be_published_keeps_its_signature(released, monkeypatch):
+    release = released.releases / "1.0.0"
+    path, before = release / write.SIGNATURE, tree(release)
+    monkeypatch.setattr(publishing.signing, "sign", lambda folder, key: path.write_bytes(b"new"))
+    for old in (None, b"old"):
+        if old:
+            path.write_bytes(old)
+        with pytest.raises(KeyError), publishing._signed(release, released.root):
+            raise KeyError
+        assert tree(release) == before | ({path.name: old} if old else {})
+    with publishing._signed(release, None):
+        assert path.read_bytes() == b"old"
+    with publishing._signed(release, released.root):
+        pass
+    assert path.read_bytes() == b"new"
+    (release / "traits.toml").write_text("x")
+    with pytest.raises(ReleaseError, match="traits.toml"), publishing._signed(release, released.root):
+        pytest.fail("a damaged release is not signed")
