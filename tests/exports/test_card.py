@@ -205,3 +205,13 @@ def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manif
 
 def test_no_reader_of_markdown_makes_a_link_of_a_name():
     assert card.escape("see www.evil.example and WWW.x.example") == "see www\\.evil.example and WWW\\.x.example"
+
+
+def test_a_mark_stands_once_and_below_the_header():
+    mark, text = r"**1.0.0 was withdrawn: wr\*ng. Do not use it.**", "---\nname: x\n---\n# ws\ntext\n"
+    marked = card.bannered(text, "1.0.0", "wr*ng", bare=False)
+    assert marked == f"---\nname: x\n---\n{mark}\n\n# ws\ntext\n"
+    assert card.bannered(marked, "1.0.0", "wr*ng", bare=False) == marked
+    head = f"---\ntags: [withdrawn]\n---\n{mark}\n\n"
+    assert card.bannered("no header", "1.0.0", "wr*ng", bare=False) == f"{head}no header"
+    assert card.bannered(text, "1.0.0", "wr*ng", bare=True) == head
