@@ -41,7 +41,6 @@ ELSEWHERE = {
     "annotation/tools/guidelines.py": "tests/annotation/tools/test_files.py",
     "exports/manifest_types.py": "tests/exports/test_verify.py",
     "exports/manifest_facts.py": "tests/exports/test_provenance.py",
-    "exports/report/card_plot.py": "tests/exports/report/test_page.py",
     "exports/report/gather.py": "tests/exports/report/test_page.py",
     "training/commands.py": "tests/training/test_safecrs.py",
     "training/comparison.py": "tests/training/test_safecrs.py",
