@@ -1,0 +1,121 @@
+"""What each command prints, word for word, as text and as JSON: tests/data/printed.txt holds the commands of one small
+workspace in their order.
+
+`$ COMMAND | PATTERN` shows only the lines in which the pattern is, or only its groups if it has any. Checksums, sizes
+and the advice of a `next` line are left out. If a change is meant, copy printed.txt of the test's temporary folder.
+"""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.cli import propose_score
+from saferec_builder.proposing.calibration import Bin, Rates
+from saferec_builder.proposing.evaluation import Deletion, Score
+from saferec_builder.storage import tables, workspace as store
+from tests import ROOT
+from tests.conftest import Cli, Patch, Ran
+from tests.worlds import release_world as world
+
+PRINTED = ROOT / "tests/data/printed.txt"
+LEFT_OUT = (
+    (r'(next: |"next": ")[^"\n]+', r"\1..."),
+    (r"[0-9a-f]{40,}", "CHECKSUM"),
+    (r'(bytes"?: )[\d,]+', r"\1SIZE"),
+)
+FAINTS = "Spiders make me faint, I hate them."
+PADDING = "I watch films with my sister at the weekend, and we like them best long and slow. " * 2
+LISTS = [
+    {
+        "model": "one",
+        "id": "1",
+        "titles": ["Film A (2001)", "Film B (2002)", "Film D (2004)", "Film Z", "Film L (2012)"],
+    },
+    {"model": "two", "id": "1", "titles": ["Film D (2004)", "Film L (2012)"]},
+]
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace, monkeypatch: Patch) -> store.Workspace:
+    """The folder of an empty workspace, with files to read."""
+    monkeypatch.chdir(workspace.root)
+    (workspace.root / ".secret").write_bytes(store.DEMO_SECRET)
+    turns = [("user", f"{PADDING}{FAINTS} {PADDING}"), ("assistant", "Try Nowhere (1990)")]
+    chat = {"id": "m1", "user": "zoe", "messages": [{"role": role, "content": text} for role, text in turns]}
+    Path("chat.jsonl").write_text(f"{json.dumps(chat)}\nno\n")
+    Path("recs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in LISTS))
+    return workspace
+
+
+def fill(ws: store.Workspace) -> Ran:
+    """Twelve conversations with labels, one of a source that keeps its texts, and films of two sources."""
+    rows, labels = world.requests(12)
+    rows[1] |= {"recommended": ["redial:7"]}
+    rows[2] |= {"source": "hf:chats"}
+    world.fill(ws, rows, labels)
+    other = {"source": "imdb", "domain": "film", "plot": None, "aliases": ["A Film"], "genres": []}
+    items = [
+        {"source_id": "tt1", "title": "Film A", "year": 2001, "refs": ["imdb:tt1"]},
+        {"source_id": "tt2", "title": "Film B", "year": 2002, "refs": ["imdb:tt1"]},
+    ]
+    store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([other | row for row in items]))
+    return Ran(0, "", "")
+
+
+def review(ws: store.Workspace) -> Ran:
+    """Two people agree: with all labels but one, and one of them reports personal data."""
+    rows, labels = world.requests(12)
+    agreed = [
+        world.review(row, "bo") | {"verdict": of["verdict"], "spans": of["spans"]}
+        for row, of in zip(rows, labels, strict=True)
+    ]
+    agreed[3] |= {"verdict": "absent", "spans": []}
+    reviews = [*agreed, *(row | {"reviewer": "ann", "review": f"ann-{n}"} for n, row in enumerate(agreed))]
+    reviews[-len(rows)] |= {"note": "personal data"}
+    store.append(ws, tables.REVIEWS, world.reviews(*reviews))
+    return Ran(0, "", "")
+
+
+STEPS = {"fill": fill, "review": review}  # what no command does here
+
+
+def test_every_command_prints_what_is_written_here(cli: Cli, ws: store.Workspace, tmp_path: Path) -> None:
+    expected = PRINTED.read_text(encoding="utf-8")
+    printed = ""
+    for command in re.findall(r"^\$ (.*)", expected, re.MULTILINE):
+        words, _, pattern = command.partition(" | ")
+        run = STEPS[words](ws) if words in STEPS else cli(*shlex.split(words))
+        lines = [*run.out.splitlines(), *(f"! {line}" for line in run.err.splitlines())]
+        matches = [(line, match) for line in lines if (match := re.search(pattern, line))]
+        shown = [" ... ".join(filter(None, match.groups())) or line for line, match in matches] + [
+            f"exit {run.code}"
+        ] * (run.code > 0)
+        printed += "\n".join([f"$ {command}", *shown]) + "\n"
+    for volatile, short in LEFT_OUT:
+        printed = re.sub(volatile, short, printed)
+    (tmp_path / "printed.txt").write_text(printed, encoding="utf-8")
+    assert printed.splitlines() == expected.splitlines()
+
+
+def test_every_line_of_a_score() -> None:
+    rates = Rates(precision=0.5, recall=None, f1=0.25, right=1, claimed=2, wanted=4)
+    bins = [Bin(low=0.5, high=0.6, n=4, confidence=0.55, right=0.25)]
+    score = Score(
+        read=1_000, open=2, all=rates, recall_of={}, traits={}, ece=None, reliability=bins, evidence=None,
+        proposer="some", ece_of_traits_with_50=0.3, ece_calibrated=0.0, deletion=Deletion(9, 8, 0.75),
+    )  # fmt: skip
+    lines = [
+        "some against demo: 1,000 read, 2 claims nobody judged",
+        "  all                  P 0.50  R   -   F 0.25  (1/2 right, 1/4 found)",
+        "isotonic, held out: ECE 0.300 -> 0.000",
+        "deletion test: 0.75 of 8 claims fell without their evidence",
+    ]
+    assert propose_score._lines(score, "demo") == lines
+    other = replace(score, deletion=Deletion(9, 0, None), ece_calibrated=None, ece=0.0)
+    bars = ["calibration: ECE 0.000", "  0.5-0.6  #####                 0.25 right of 4"]
+    lines[2:] = [*bars, "deletion test: n/a of 0 claims fell without their evidence"]
+    assert propose_score._lines(other, "demo") == lines
