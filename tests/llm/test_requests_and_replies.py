@@ -17,6 +17,8 @@ from tests.worlds.llm_client import body
         ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3)),
         ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # too large for a table
         ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None)),
+        ({"prompt_tokens": 10**9, "completion_tokens": 0}, (10**9, 0)),
+        ({"prompt_tokens": 0, "completion_tokens": 10**9 + 1}, (0, None)),
         ({"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": []}, (5, 3)),
         ("7 tokens", (None, None)),
     ],
@@ -56,9 +58,12 @@ def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None
 
 def test_what_a_server_refuses_has_its_reason() -> None:
     codes = {429: "rate limited", 402: "quota exhausted", 401: "key refused", 403: "forbidden", 302: "redirected"}
-    codes |= {500: "server error", 404: "bad request"}
+    codes |= {500: "server error", 404: "bad request", 300: "redirected", 399: "redirected", 299: "bad request"}
+    codes |= {400: "bad request", 499: "bad request"}
     assert {code: refusal(code, "a\nb") for code in codes} == {c: f"{why}: status {c}: a b" for c, why in codes.items()}
-    assert refusal(429, "insufficient_quota").startswith("quota exhausted")
+    for words in ("insufficient_quota", "a billing_hard_limit was reached"):
+        assert refusal(429, words) == f"quota exhausted: status 429: {words}"
+    assert refusal(400, "x" * 300) == f"bad request: status 400: {'x' * 200}"
 
 
 def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
@@ -68,6 +73,29 @@ def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
     assert "é ?".encode() in payload and b", " not in payload
     assert server.is_openai and llm.Server("m", "https://eu.api.openai.com/v1").is_openai
     assert not llm.Server("m", "https://api.openai.com.example.org/v1").is_openai
+
+
+def test_the_longest_answer_and_the_path_of_a_server() -> None:
+    limits = {(): 2_000, (("max_tokens", 50),): 50, (("max_completion_tokens", 7), ("max_tokens", 50)): 7}
+    limits |= {(("max_tokens", "many"),): 2_000}
+    assert {sampling: llm.Server("m", sampling=sampling).longest_answer for sampling in limits} == limits
+    server = llm.Server("m")
+    assert (server.longest_answer, server.path, server.host) == (2_000, "/chat/completions", "api.openai.com")
+    assert (
+        llm.Server("m", "nowhere", way="responses").path == "/responses"
+        and llm.Server("m", "nowhere").host == "nowhere"
+    )
+    assert json.loads(server.payload({})) == {"model": "m", "temperature": 0.0, "max_completion_tokens": 2_000}
+
+
+def test_an_answer_was_generated_where_it_has_text_tokens_or_such_a_reason() -> None:
+    answered = [{"content": ""}, {"tokens_in": 1}, {"error": "refused: no", "tokens_out": 1}, {"error": "cut off: x"}]
+    assert all(llm.Reply("r", "m", **fields).answered for fields in answered)
+    unanswered = [{}, {"error": "timeout"}, {"tokens_in": 0, "tokens_out": 0}]
+    assert not any(llm.Reply("r", "m", **fields).answered for fields in unanswered)
+    assert (
+        llm.Reply("r", "m", error="cut off: at: the limit").reason == "cut off" and llm.Reply("r", "m").reason is None
+    )
 
 
 def test_another_model_server_or_sampling_is_another_request() -> None:
