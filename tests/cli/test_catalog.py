@@ -113,33 +113,9 @@ def test_rejected_rows_are_kept(cli, workspace, tmp_path):
     assert drops == [("catalog", "csv", "votes.csv:2", "no topic"), ("catalog", "csv", "votes.csv:3", "wrong year")]
 
 
-def test_check_tells_the_verdict_and_its_sources(cli, catalogued):
-    result = cli("catalog", "check", "alien (1979)", "--trait", "gore", "-C", catalogued.root, "--json").json
-    expected = {"title": "Alien (1979)", "match": "found", "candidates": [], "trait": "gore", "risk": 1.0}
-    expected |= {"verdict": "violated", "item": tables.digest("item", "csv", "imdb:tt0078748")}
-    assert {k: result[k] for k in expected} == expected
-    (vote,) = result["sources"]
-    assert (vote["topic"], vote["yes"], vote["no"], vote["source"]) == ("Is there blood/gore?", 40, 1, "csv")
-    text = cli("catalog", "check", "Alien (1979)", "--trait", "gore", "-C", catalogued.root).out
-    assert "verdict  violated" in text and "  decides  Is there blood/gore [core]: 40 yes of 41" in text
-    assert "\n    said   40 yes, 1 no · csv · https://example.org · 2024-01-01 · of title:Alien (1979)\n" in text
-    assert text.count("Is there blood/gore") == 1  # it was printed twice, as a source and as a reason
-    (line,) = result["decides"]
-    assert line in result["why"] and line.startswith("Is there blood/gore [core]: 40 yes of 41")
-    unknown = cli("catalog", "check", "Alien (1979)", "--trait", "needles", "-C", catalogued.root).out
-    assert "verdict  unknown" in unknown and "[core]: no answer; without one votes cannot clear this item" in unknown
-
-
 def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
     monkeypatch.delenv("DDD_API_KEY", raising=False)
     for words, code, message in (
-        (("check", "Alien (1979)", "--trait", "gorre"), 1, "unknown trait 'gorre'"),
-        (("check", "Alien (1979)"), 2, "--trait"),
-        (
-            ("check", "Alien (1979)", "--trait", "gore", "--domain", "flim"),
-            1,
-            "domain 'flim': did you mean film? expected one of",
-        ),
         (("fetch", "dd"), 1, 'no such site: expected "ddd"'),
         (("add", "csv", tmp_path / "none.csv"), 1, "no such file"),
         (("add", "redial", tmp_path / "own.csv"), 1, "not a JSON file"),
@@ -158,11 +134,3 @@ def test_invented_items_go_into_demo_workspaces(cli, demo_workspace):
     result = cli("catalog", "add", "demo", *paths, "-C", demo_workspace.root, "--json").json
     assert (result["dropped"], result["without_year"]) == ({}, 0)
     assert result["added"] == result["in"] == result["items"] >= 360  # no two of them merge
-
-
-def test_a_work_without_a_year_is_not_said_to_be_several(cli, workspace, tmp_path):
-    path = file(tmp_path, "own.csv", "domain,title,year\nfilm,South Park,\n")
-    assert cli("catalog", "add", "csv", path, "-C", workspace.root).code == 0
-    text = cli("catalog", "check", "South Park (1999)", "--trait", "gore", "-C", workspace.root).out
-    assert "match    one work has this title, and nobody says of which year it is\n" in text
-    assert "  candidate  South" in text

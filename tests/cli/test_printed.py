@@ -61,7 +61,12 @@ def fill(ws: store.Workspace) -> Ran:
     items = [
         {"source_id": "tt1", "title": "Film A", "year": 2001, "refs": ["imdb:tt1"]},
         {"source_id": "tt2", "title": "Film B", "year": 2002, "refs": ["imdb:tt1"]},
+        {"source_id": "tt3", "title": "South Park", "year": None, "refs": []},
     ]
+    topic = ws.taxonomy["needles"].core[0]
+    votes = {"warning": "votes", "ref": world.ref("D"), "domain": "film", "kind": "topic", "topic": topic, "yes": 40}
+    votes |= {"no": 1, "source": "csv", "url": "https://example.org", "retrieved": "2024-01-01"}
+    store.append(ws, tables.WARNINGS, tables.WARNINGS.frame([votes]))
     store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([other | row for row in items]))
     return Ran(0, "", "")
 
