@@ -1,11 +1,14 @@
 """Sources of conversations and items: real files if they are there, and gzipped files."""
 
 import gzip
+import io
 
+import polars as pl
 import pytest
 
-from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import items_csv
+from saferec_builder import sources
+from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.sources import Left, items_csv
 from saferec_builder.storage import tables, workspace as store
 
 
@@ -32,3 +35,121 @@ def test_a_gzipped_file_reads_as_the_plain_one_or_is_refused_whole(tmp_path, cut
             items_csv.read(packed)
     else:
         assert items_csv.read(packed).rows["title"].to_list() == items_csv.read(plain).rows["title"].to_list() != []
+
+
+LIMIT = 2**20  # bytes of a line in these tests: as many as are read at once
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_lines_are_numbered_with_empty_and_too_long_ones(monkeypatch, end):
+    monkeypatch.setattr(sources, "LONGEST", LIMIT)
+    texts = [
+        b"a",
+        b"",
+        b"x" * LIMIT,
+        b"y" * (LIMIT + 1),
+        b"b",
+        b"z" * 3 * LIMIT,
+        b"\n" * (LIMIT + 5) + b"c",
+        b"w" * 2 * LIMIT,
+    ]
+    read = [
+        (n, line.reason if isinstance(line, Left) else line)
+        for n, line in sources.lines(io.BytesIO(b"\n".join(texts) + end))
+    ]
+    long = "line too long"
+    last = 7 + LIMIT + 5
+    assert read == [(1, b"a"), (3, texts[2]), (4, long), (5, b"b"), (6, long), (last, b"c"), (last + 1, long)]
+
+
+def test_a_whole_number_is_told_from_what_is_none():
+    cells = {" 7 ": "7", "1979.0": "1979", "1979.5": "", "": "", "-1": "", "\u0663": "", "1" * 9: "1" * 9, "1" * 10: ""}
+    assert {cell: sources.digits(cell) for cell in cells} == cells
+    assert sources.whole_number("07", "n") == 7
+    with pytest.raises(Left) as left:
+        sources.whole_number("x", "n")
+    assert (left.value.reason, left.value.detail[:2]) == ("not a number", "n:")
+
+
+def test_a_drop_is_one_short_line():
+    row = sources.drop("mine", "s", "p" * 500, "why", "a\n b\ud83d" + "x" * 300)
+    assert row == {"stage": "mine", "source": "s", "place": "p" * 400, "reason": "why", "detail": "a b?" + "x" * 196}
+    rows = [{"id": n, "place": f"p{m}", "source": "s", "source_id": n} for m, n in enumerate((1, 2, 1))]
+    assert sources.first_per_key(rows, ("id",), "mine") == (rows[:2], [sources.drop("mine", "s", "p2", "same id", "1")])
+
+
+def test_files_are_joined_and_their_drops_counted_with_an_example_of_each():
+    drops = [sources.drop("mine", "s", *row) for row in (("f:1", "b", "x"), ("f:2", "a"), ("f:3", "b", "y"))]
+    frame = pl.DataFrame({"n": [1]})
+    read = sources.Read(frame, tables.DROPS.frame(drops), {"k": 2})
+    both = sources.together([read, sources.Read(frame, tables.DROPS.empty, {"k": 1, "m": 0})], frame.schema)
+    assert both.rows["n"].to_list() == [1, 1] and both.figures == {"k": 3, "m": 0}
+    assert (sources.reasons(both.drops), sources.examples(both.drops)) == (
+        {"a": 1, "b": 2},
+        {"b": "f:1: x", "a": "f:2"},
+    )
+    assert sources.together([], frame.schema).rows.equals(frame.clear())
+
+
+def test_what_a_line_of_json_is_instead_of_an_object():
+    array = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
+    for line, reason, detail in (
+        (b"\xff", "not UTF-8", ""),
+        (b'{"a": 1, "a": 2}', "key twice", "the key 'a' comes twice in one object"),
+        (b"[1", "not JSON", f"expected an object on each line: an array begins here{array}"),
+        (b"[1]", "not JSON", f"expected an object: found list{array}"),
+        (b"7", "not JSON", "expected an object: found int"),
+        (b'{"a": "\\ud83d"}', "lone surrogate", "half of a character: \\ud800-\\udfff without its partner"),
+    ):
+        left = sources.json_object(line)
+        assert isinstance(left, Left) and (left.reason, left.detail) == (reason, detail)
+    assert sources.json_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
+
+
+def test_what_is_no_file_to_read_is_told(tmp_path):
+    for path, told in ((tmp_path, "no file: expected"), (tmp_path / "none", "no such file: expected")):
+        with pytest.raises(UsageError, match=told):
+            sources.existing(path)
+    for name, content, told in (
+        ("a.xlsx", b"PK\x03\x04", r"a packed file \(zip\): save a spreadsheet"),
+        ("a.gz", gzip.compress(b"0" * 40 * 2**20), "cut or no gzip file .it unpacks to more than 100 times its size"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(SourceError, match=told), sources.opened(tmp_path / name) as file:
+            assert sum(1 for _ in sources.lines(file)) >= 0
+    (tmp_path / "ok.gz").write_bytes(gzip.compress(b"0" * 15 * 2**20))  # more than 100 times its size, yet small
+    with sources.opened(tmp_path / "ok.gz") as file:
+        assert len(file.read()) == 15 * 2**20
+    (tmp_path / "a.json").write_text("[1")
+    with pytest.raises(SourceError, match=r"a\.json: not a JSON file \(.+\): expected a list"):
+        sources.json_file(tmp_path / "a.json", "a list")
+
+
+TABLES = {  # text -> what is wrong with it, or its rows and drops
+    "": "no header line: .*found nothing",
+    "a;c\n": "column 'b' is missing: expected a table with , or ; and the columns a,b, found a;c",
+    "a,b,A\n": "two columns are called 'a': expected each once",
+    "a,b,c\n1,2,3\n": ([{"a": "1", "b": "2", "c": "3"}], [("t.csv:1", "column not read", "c: expected one of d")]),
+    "sep=|\na|B|d\n 1 | 2\n": ([{"a": "1", "b": "2", "d": ""}], []),
+    "a,b\n1,2,3\n\n4\n": (
+        [{"a": "4", "b": ""}],
+        [("t.csv:2", "too many fields", "found 3, expected 2: is a ',' not quoted?")],
+    ),
+    'a,b,\n1,2,"x\ny"\n1,2,x\n': (
+        [{"a": "1", "b": "2"}],
+        [("t.csv:3", "a cell of two lines", "in a column without a name: is a quote not closed?")],
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_a_table_is_read_by_its_columns(tmp_path, text):
+    path, expected = tmp_path / "t.csv", TABLES[text]
+    path.write_text(text)
+    read = lambda: sources.csv_rows(path, "mine", "s", lambda _, row: [row], expected=["a", "b"], others=["d"])  # noqa: E731
+    if isinstance(expected, str):
+        with pytest.raises(SourceError, match=expected):
+            read()
+    else:
+        rows, drops = read()
+        assert (rows, [(d["place"], d["reason"], d["detail"]) for d in drops]) == expected
