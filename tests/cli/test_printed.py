@@ -8,18 +8,23 @@ and the advice of a `next` line are left out. If a change is meant, copy printed
 import json
 import re
 import shlex
+import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from annotation import follow
 from saferec_builder.cli import propose_score
 from saferec_builder.proposing.calibration import Bin, Rates
 from saferec_builder.proposing.evaluation import Deletion, Score
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.conftest import Cli, Patch, Ran
-from tests.worlds import release_world as world
+from tests.worlds import release_world as world, review_world
+from tests.worlds.pushes import ALL
+from tests.worlds.review_world import Verdict
 
 PRINTED = ROOT / "tests/data/printed.txt"
 LEFT_OUT = (
@@ -96,12 +101,11 @@ def test_every_command_prints_what_is_written_here(cli: Cli, ws: store.Workspace
         run = STEPS[words](ws) if words in STEPS else cli(*shlex.split(words))
         lines = [*run.out.splitlines(), *(f"! {line}" for line in run.err.splitlines())]
         matches = [(line, match) for line in lines if (match := re.search(pattern, line))]
-        shown = [" ... ".join(filter(None, match.groups())) or line for line, match in matches] + [
-            f"exit {run.code}"
-        ] * (run.code > 0)
-        printed += "\n".join([f"$ {command}", *shown]) + "\n"
-    for volatile, short in LEFT_OUT:
-        printed = re.sub(volatile, short, printed)
+        shown = [" ... ".join(filter(None, match.groups())) or line for line, match in matches]
+        text = "\n".join([*shown, *[f"exit {run.code}"] * (run.code > 0)])
+        for volatile, short in LEFT_OUT:
+            text = re.sub(volatile, short, text)
+        printed += f"$ {command}\n{text}\n" if text else f"$ {command}\n"
     (tmp_path / "printed.txt").write_text(printed, encoding="utf-8")
     assert printed.splitlines() == expected.splitlines()
 
@@ -124,3 +128,23 @@ def test_every_line_of_a_score() -> None:
     bars = ["calibration: ECE 0.000", "  0.5-0.6  #####                 0.25 right of 4"]
     lines[2:] = [*bars, "deletion test: n/a of 0 claims fell without their evidence"]
     assert propose_score._lines(other, "demo") == lines
+
+
+def test_who_follows_sees_every_pull_and_fault_until_ctrl_c(cli, workspace, memory, monkeypatch):
+    review_world.fill(workspace)
+    ws = store.Workspace.open(workspace.root)
+    assert cli("review", "push", *ALL, "-C", ws.root).code == 0
+    (remote, *_) = (n for n, (_, task, name) in memory.held.items() if (name, task["subject"]) == ("ann", "c3"))
+    between_looks = iter(
+        (
+            lambda: memory.answer(remote, Verdict()),
+            lambda: setattr(memory, "down", True),
+            lambda: setattr(memory, "down", False),
+            lambda: signal.raise_signal(signal.SIGINT),
+        )
+    )
+    monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=lambda _: next(between_looks)()))
+    run = cli("review", "pull", "--follow", "--url", "http://memory", "--token", "t", "--json", "-C", ws.root)
+    pulls = [json.loads(line) for line in run.out.splitlines()]
+    assert (run.code, run.err) == (0, "memory does not answer: asking again\n")
+    assert [pull["added"] for pull in pulls] == [0, 1] and next(between_looks, None) is None
