@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from functools import partial
 
 import polars as pl
 import pytest
@@ -125,31 +126,51 @@ def test_what_is_no_file_to_read_is_told(tmp_path):
         sources.json_file(tmp_path / "a.json", "a list")
 
 
+MORE = "is a ',' not quoted?"
 TABLES = {  # text -> what is wrong with it, or its rows and drops
     "": "no header line: .*found nothing",
     "a;c\n": "column 'b' is missing: expected a table with , or ; and the columns a,b, found a;c",
     "a,b,A\n": "two columns are called 'a': expected each once",
-    "a,b,c\n1,2,3\n": ([{"a": "1", "b": "2", "c": "3"}], [("t.csv:1", "column not read", "c: expected one of d")]),
-    "sep=|\na|B|d\n 1 | 2\n": ([{"a": "1", "b": "2", "d": ""}], []),
-    "a,b\n1,2,3\n\n4\n": (
-        [{"a": "4", "b": ""}],
-        [("t.csv:2", "too many fields", "found 3, expected 2: is a ',' not quoted?")],
-    ),
+    "a,b,c\n1,2,3\n": (["1 2 "], [(1, "column not read", "c: expected one of d")]),
+    "sep=|\na|B|d\n 1 | 2\n": (["1 2 "], []),
+    "a,b\n1,2,3\n\n4\n": (["4  "], [(2, "too many fields", f"found 3, expected 2: {MORE}")]),
     'a,b,\n1,2,"x\ny"\n1,2,x\n': (
-        [{"a": "1", "b": "2"}],
-        [("t.csv:3", "a cell of two lines", "in a column without a name: is a quote not closed?")],
+        ["1 2 "],
+        [(3, "a cell of two lines", "in a column without a name: is a quote not closed?")],
+    ),
+    # as Excel and LibreOffice save them: semicolons with a mark, a line that names the delimiter, Unicode text
+    '\ufeffA;B;D\r\né;2;"x,\r\ny"\r\n': (["é 2 x,\r\ny"], []),
+    'sep=;\r\na;b;d\r\né;2;"x,\r\ny"\r\n': (["é 2 x,\r\ny"], []),
+    'A\tB\tD\r\né\t2\t"x,\r\ny"\r\n': (["é 2 x,\r\ny"], []),
+    # a quote that nobody closes takes the lines after it; each is told, and those after a readable one are read
+    'a,b\n1,2\n1,"open\n3,x\n': (["1 2 "], [(n, "not CSV", "unexpected end of data") for n in (3, 4)]),
+    'a,b\n1,"open\n2,"x, y"\n3,z\n': (["3 z "], [(n, "not CSV", "',' expected after '\"'") for n in (2, 3)]),
+    'a,b\n1,"two\nlines, ""quoted"""\n3,z\n': (['1 two\nlines, "quoted" ', "3 z "], []),
+    f"a,b\n1,2\n3,{'x' * 1_100_000}\n5,6\n": (
+        ["1 2 ", "5 6 "],
+        [(3, "not CSV", "field larger than field limit (1000000)")],
     ),
 }
 
 
-@pytest.mark.parametrize("text", TABLES)
-def test_a_table_is_read_by_its_columns(tmp_path, text):
+@pytest.mark.parametrize("text", TABLES, ids=lambda text: repr(text[:30]))
+@pytest.mark.parametrize("coding", ["utf-8", "utf-16"])
+def test_a_table_is_read_by_its_columns(tmp_path, text, coding):
     path, expected = tmp_path / "t.csv", TABLES[text]
-    path.write_text(text)
-    read = lambda: sources.csv_rows(path, "mine", "s", lambda _, row: [row], expected=["a", "b"], others=["d"])  # noqa: E731
+    path.write_text(text.removeprefix("\ufeff") if coding == "utf-16" else text, coding, newline="")
+    read = partial(sources.csv_rows, path, "mine", "s", expected=["a", "b"], others=["d"])
     if isinstance(expected, str):
         with pytest.raises(SourceError, match=expected):
-            read()
+            read(lambda _, row: [row])
     else:
-        rows, drops = read()
-        assert (rows, [(d["place"], d["reason"], d["detail"]) for d in drops]) == expected
+        rows, drops = read(lambda _, row: [" ".join(row.get(name, "") for name in "abd")])
+        assert (rows, drops) == (
+            expected[0],
+            [sources.drop("mine", "s", f"t.csv:{n}", *why) for n, *why in expected[1]],
+        )
+
+
+def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):
+    (tmp_path / "t.csv").write_bytes("a;b\né;2\n".encode("cp1252"))
+    rows, drops = sources.csv_rows(tmp_path / "t.csv", "mine", "s", lambda _, row: [row], expected=["a", "b"])
+    assert rows == [] and drops[0]["detail"] == "save the file as CSV in UTF-8, and read it again"
