@@ -40,7 +40,6 @@ ELSEWHERE = {
     "saferec_builder/proposing/rules/turn_analysis.py": "tests/proposing/rules/test_matcher.py",
     "saferec_builder/scoring/list_entry_parser.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/scoring/titles_in_prose.py": "tests/scoring/test_answer_parser.py",
-    "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
     "saferec_builder/sources/input_files.py": "tests/mining/test_ingest.py",
     "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
