@@ -18,7 +18,7 @@ OF_TRAINING = {"core", "scoring", "training"}  # packages that training may impo
 AT_THE_ROOT = 5  # files of saferec_builder/
 
 PRINTED = "adjudicate browse catalog_check finished_releases forget mine propose propose_score publish release".split()
-PRINTED += ["plan", "report", "review", "screen", "workspace"]  # commands whose whole text is held
+PRINTED += ["catalog", "plan", "report", "review", "screen", "workspace"]  # commands whose whole text is held
 # modules without a test at their own path: another test covers them, since only there their effect is seen
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",

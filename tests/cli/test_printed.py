@@ -17,12 +17,14 @@ import pytest
 
 from annotation import follow
 from saferec_builder.cli import propose_score
+from saferec_builder.demo import world as invented
 from saferec_builder.proposing.calibration import Bin, Rates
 from saferec_builder.proposing.evaluation import Deletion, Score
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.conftest import Cli, Patch, Ran
 from tests.worlds import release_world as world, review_world
+from tests.worlds.catalog_files import VOTES
 from tests.worlds.pushes import ALL
 from tests.worlds.review_world import Verdict
 
@@ -34,25 +36,38 @@ LEFT_OUT = (
 )
 FAINTS = "Spiders make me faint, I hate them."
 PADDING = "I watch films with my sister at the weekend, and we like them best long and slow. " * 2
-LISTS = [
-    {
-        "model": "one",
-        "id": "1",
-        "titles": ["Film A (2001)", "Film B (2002)", "Film D (2004)", "Film Z", "Film L (2012)"],
-    },
-    {"model": "two", "id": "1", "titles": ["Film D (2004)", "Film L (2012)"]},
-]
+SHOWN = {"one": "Film A (2001),Film B (2002),Film D (2004),Film Z,Film L (2012)", "two": "Film D (2004),Film L (2012)"}
+EMMA = f"{VOTES}Emma,1996,,,Does the dog dies,1,1,,\nEmma,1996,,,Is it in space,1,1,,\n"
+FILES = {  # for `catalog add`
+    "own.csv": "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Emma,1996,tt0116191\n"
+    "film,The Emma,1996,tt0118308\nfilm,Emma,1999,\n",
+    "votes.csv": f"{VOTES}Alien,1979,,,Is there blood/gore?,40,1,https://example.org,2024-01-01\n"
+    "Heat,1995,,,Is there blood/gore,1,1,,\n,,tt78748,,Is it in space,9,0,,\n",
+    "again.csv": f"{VOTES}Alien,1979,,,Does the dog die,0,8,,\n,,tt78748,,Does the dog die,0,9,,\n"
+    "Heat,1995,,,Does the dog die,1,1,,\n",
+    "emma.csv": EMMA,
+    "words.csv": "imdb,keywords\ntt0078748,gore|blood splatter\ntt0116191,love\n",
+    "other.csv": "domain,title,year,topic,yes,no\n" + "film,Big,1988,Is there blood/gore,9,1\n" * 2,
+    "tags.csv": "domain,title,year,movieId,tag\nfilm,Big,1988,1,gore\nfilm,Up,2009,2,gore\n",
+    "same.csv": "movieId,title,genres,tag\n" + "7,Alien (1979),Horror,gore\n" * 3,
+    "rated.csv": "domain,title,year,rating,reason\nfilm,Alien,1979,R,for gore\n",
+    "bad.csv": f"{VOTES}Alien,1979,,,,1,1,,\nAlien,19,,,a,1,1,,\nAlien,1979,,,a,1,1,,\n",
+}
 
 
 @pytest.fixture
 def ws(workspace: store.Workspace, monkeypatch: Patch) -> store.Workspace:
     """The folder of an empty workspace, with files to read."""
     monkeypatch.chdir(workspace.root)
+    monkeypatch.delenv("DDD_API_KEY", raising=False)
     (workspace.root / ".secret").write_bytes(store.DEMO_SECRET)
     turns = [("user", f"{PADDING}{FAINTS} {PADDING}"), ("assistant", "Try Nowhere (1990)")]
     chat = {"id": "m1", "user": "zoe", "messages": [{"role": role, "content": text} for role, text in turns]}
     Path("chat.jsonl").write_text(f"{json.dumps(chat)}\nno\n")
-    Path("recs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in LISTS))
+    lists = ({"model": model, "id": "1", "titles": names.split(",")} for model, names in SHOWN.items())
+    Path("recs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in lists))
+    for name, text in FILES.items():
+        Path(name).write_text(text)
     return workspace
 
 
@@ -108,6 +123,13 @@ def test_every_command_prints_what_is_written_here(cli: Cli, ws: store.Workspace
         printed += f"$ {command}\n{text}\n" if text else f"$ {command}\n"
     (tmp_path / "printed.txt").write_text(printed, encoding="utf-8")
     assert printed.splitlines() == expected.splitlines()
+
+
+def test_invented_items_go_into_demo_workspaces(cli: Cli, demo_workspace: store.Workspace) -> None:
+    paths = [invented.FOLDER / "films.jsonl", invented.FOLDER / "games.jsonl"]
+    result = cli("catalog", "add", "demo", *paths, "-C", demo_workspace.root, "--json").json
+    assert (result["dropped"], result["without_year"]) == ({}, 0)
+    assert result["added"] == result["in"] == result["items"] >= 360  # no two of them merge
 
 
 def test_every_line_of_a_score() -> None:
