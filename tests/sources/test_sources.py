@@ -92,7 +92,7 @@ def test_files_are_joined_and_their_drops_counted_with_an_example_of_each():
     assert sources.together([], frame.schema).rows.equals(frame.clear())
 
 
-def test_what_a_line_of_json_is_instead_of_an_object():
+def test_what_a_line_of_json_is_instead_of_an_object(tmp_path):
     array = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
     for line, reason, detail in (
         (b"\xff", "not UTF-8", ""),
@@ -105,6 +105,10 @@ def test_what_a_line_of_json_is_instead_of_an_object():
         left = sources.json_object(line)
         assert isinstance(left, Left) and (left.reason, left.detail) == (reason, detail)
     assert sources.json_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf{}\r\n\n\xff\xfe\n \n{}")
+    places, drops = sources.jsonl(path, "mine", "s", lambda place, _: [place])
+    assert places == ["f.jsonl:1", "f.jsonl:5"] and [drop["place"] for drop in drops] == ["f.jsonl:3"]
 
 
 def test_what_is_no_file_to_read_is_told(tmp_path):

@@ -121,10 +121,11 @@ def test_every_number_has_its_bounds() -> None:
 def test_a_value_at_its_bound_is_taken(tmp_path: Path) -> None:
     lines = ["[oracle]", "clear_below = 0.5", "violated_at = 0.5", "[propose]", "uncertain = [0, 1]", "[mine]"]
     lines += ['languages = ["en", "fil"]', "[splits]", "validation_from = 2024-01-01", "test_from = 2024-01-02"]
-    lines += ["[propose.models.m]", 'headers = {X-Key = ""}', "[reddit]", 'flair = "x"']
+    lines += ["[propose.models.m]", 'headers = {X-Key = ""}', "extra_body = {top_p = 1}", "[reddit]", 'flair = "x"']
     (tmp_path / "saferec.toml").write_text("\n".join(lines))
     read = config.read(tmp_path)
     assert (read.rule.clear_below, read.propose.uncertain, read.mine.languages) == (0.5, (0, 1), ["en", "fil"])
+    assert (read.propose.models["m"].headers, read.propose.models["m"].extra_body) == ({"X-Key": ""}, {"top_p": 1})
     (tmp_path / "saferec.toml").write_text("[propose]\nuncertain = [0.5, 0.5]")
     assert config.read(tmp_path).propose.uncertain == (0.5, 0.5)
     (tmp_path / "saferec.toml").write_text(f'[dataset]\nk = "{"x" * 200}"')
