@@ -59,7 +59,8 @@ FILES = {  # for `catalog add`
 def ws(workspace: store.Workspace, monkeypatch: Patch) -> store.Workspace:
     """The folder of an empty workspace, with files to read."""
     monkeypatch.chdir(workspace.root)
-    monkeypatch.delenv("DDD_API_KEY", raising=False)
+    for key in ("DDD_API_KEY", "SAFEREC_REVIEW_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
     (workspace.root / ".secret").write_bytes(store.DEMO_SECRET)
     turns = [("user", f"{PADDING}{FAINTS} {PADDING}"), ("assistant", "Try Nowhere (1990)")]
     chat = {"id": "m1", "user": "zoe", "messages": [{"role": role, "content": text} for role, text in turns]}
