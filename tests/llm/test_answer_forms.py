@@ -85,6 +85,10 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
     assert json_in(text) == {"word": 'a "b" {c}'}
 
 
+def test_a_list_is_found_in_prose() -> None:
+    assert json_in('I found [{"a": 1}, {"b": 2}], no more.') == [{"a": 1}, {"b": 2}]
+
+
 def test_an_answer_that_is_json_is_read_as_it_stands() -> None:
     """A quote may contain the end mark of thoughts, or be longer than the limit of the search for JSON."""
     for quote in ("I wrote </think> there", "a" * (LONGEST + 1)):

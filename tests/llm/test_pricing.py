@@ -40,6 +40,7 @@ def test_a_request_costs_its_tokens_at_their_prices() -> None:
     assert budget.worst(server, 400) == pytest.approx(650e-6) and llm.Budget().worst(server, 400) == 0.0
     assert [budget.hold(name, server, 400) for name in ("a", "a", "b")] == [True, False, False]
     assert llm.Budget(price).hold("a", server, 10**9)  # no limit
+    assert vars(budget.habit) == {"bytes_per_token": 4.0, "tokens_out": 150.0}
     exact = llm.Budget(price, limit=650e-6)
     assert exact.affords(server, 400) and not exact.affords(server, 404)
 

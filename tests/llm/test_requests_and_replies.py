@@ -81,6 +81,7 @@ def test_the_longest_answer_and_the_path_of_a_server() -> None:
     assert {sampling: llm.Server("m", sampling=sampling).longest_answer for sampling in limits} == limits
     server = llm.Server("m")
     assert (server.longest_answer, server.path, server.host) == (2_000, "/chat/completions", "api.openai.com")
+    assert (server.way, server.concurrency, server.timeout, server.retries) == ("json_schema", 16, 120.0, 3)
     assert (
         llm.Server("m", "nowhere", way="responses").path == "/responses"
         and llm.Server("m", "nowhere").host == "nowhere"

@@ -6,6 +6,7 @@ from functools import partial
 
 import polars as pl
 import pytest
+from pydantic import BaseModel
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError, UsageError
@@ -77,6 +78,20 @@ def test_a_drop_is_one_short_line():
     assert row == {"stage": "mine", "source": "s", "place": "p" * 400, "reason": "why", "detail": "a b?" + "x" * 196}
     rows = [{"id": n, "place": f"p{m}", "source": "s", "source_id": n} for m, n in enumerate((1, 2, 1))]
     assert sources.first_per_key(rows, ("id",), "mine") == (rows[:2], [sources.drop("mine", "s", "p2", "same id", "1")])
+
+
+class Pair(BaseModel):
+    a: list[int]
+    b: str
+
+
+def test_a_value_of_another_type_is_named_and_never_quoted():
+    given = [("f:1", {"a": [1]}), ("f:2", {"a": [1, "my words"], "b": ""}), ("f:3", 5), ("f:4", {"a": [], "b": "x"})]
+    rows, drops = sources.parse_rows("mine", "s", given, lambda _, row: [Pair.model_validate(row)])
+    assert rows == [Pair(a=[], b="x")] and {drop["reason"] for drop in drops} == {"wrong type"}
+    expected = ["b is missing, found a", "a.1: found str: Input should be a valid integer"]
+    assert [drop["detail"].split(", unable")[0] for drop in drops[:2]] == expected
+    assert drops[2]["detail"].startswith(": found int: Input should be")
 
 
 def test_files_are_joined_and_their_drops_counted_with_an_example_of_each():
