@@ -17,11 +17,17 @@ RANK = {room: n for n, rooms in enumerate(ORDER) for room in ((rooms,) if isinst
 OF_TRAINING = {"core", "scoring", "training"}  # packages that training may import; nothing imports training
 AT_THE_ROOT = 5  # files of saferec_builder/
 
+PRINTED = "adjudicate browse catalog_check finished_releases forget mine propose propose_score publish release".split()
+PRINTED += ["catalog", "plan", "report", "review", "screen", "workspace"]  # commands whose whole text is held
 # modules without a test at their own path: another test covers them, since only there their effect is seen
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
     "saferec_builder/core/addresses.py": "tests/llm/test_requests_and_replies.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
+    **dict.fromkeys(
+        (f"saferec_builder/cli/{name}.py" for name in PRINTED), "tests/cli/test_printed.py"
+    ),  # one workspace for all
+    "saferec_builder/cli/doctor.py": "tests/test_diagnostics.py",
     "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/erasure/people.py": "tests/erasure/test_forget.py",
@@ -33,7 +39,6 @@ ELSEWHERE = {
     "saferec_builder/proposing/rules/turn_analysis.py": "tests/proposing/rules/test_matcher.py",
     "saferec_builder/scoring/list_entry_parser.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/scoring/titles_in_prose.py": "tests/scoring/test_answer_parser.py",
-    "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
     "saferec_builder/sources/input_files.py": "tests/mining/test_ingest.py",
     "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
