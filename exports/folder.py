@@ -70,12 +70,18 @@ def build(
 
 
 def _same(draft: Path, folder: Path) -> bool:
-    old = folder / SUMS
-    if old.is_file() and old.read_bytes() == (draft / SUMS).read_bytes():
+    """Returns False if the release in the folder is the draft; else raises ReleaseError with what differs."""
+    old, new = (path.read_bytes().splitlines() if path.is_file() else [] for path in (folder / SUMS, draft / SUMS))
+    if old == new:
         return False
+    names = {line.split(b"  ", 1)[-1].decode(errors="replace") for line in {*old}.symmetric_difference(new)}
+    first = sorted(names, key=lambda name: (not name.startswith("data/"), name))[:3]
+    others = f" and {len(names) - 3} other files" if names != {*first} else ""
+    holds = f"this version exists, with other content ({', '.join(first)}{others})" if old else "holds other files"
+    major, minor, _ = folder.name.split(".")
     raise ReleaseError(
-        f"{folder}: this release exists with other content: a release is never changed, choose a higher version"
-        " (rebuild: another folder)"
+        f"{folder}: {holds}: a release is never changed: run the same command with a higher version, as in"
+        f" `saferec-build release {major}.{int(minor) + 1}.0`"
     )
 
 
