@@ -324,7 +324,7 @@ def no_trait(too_few: Mapping[str, int], least: int, nothing: str = "no label") 
     reason = f"{nothing} says that somebody has a trait"
     if people:
         reason = f"each trait that somebody has is withheld, as fewer than {least:,} people have it ({people})"
-    return f"{reason}: mine more, have more of it read (`saferec-build review push --all`), or {INJECT}"
+    return f"{reason}: mine more, have more of it read (`--all` of `saferec-build review push`), or {INJECT}"
 
 
 def remedy(requests: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
