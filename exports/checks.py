@@ -273,8 +273,8 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
 def check_safety(
     rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str], no_trait: str
 ) -> dict[str, int]:
-    """Returns the numbers of safety rows: requests with a sensitivity and an answer that is clear for it, which is told
-    in the request, only later, or in a sentence of ours. Raises ReleaseError if there is none, unless that is allowed.
+    """Returns the numbers of safety rows by where the sensitivity is told: in_request, later (after it) or injected.
+    Raises ReleaseError if there is none, unless that is allowed.
 
     rows: the result of target_lists.fill, with injected rows; sensitivities are in `traits` and `late_traits`.
     no_trait: what to do if no request has a sensitivity.
@@ -284,15 +284,11 @@ def check_safety(
         "truth",
         "safe_truth",
         traits=pl.concat_list("traits", "late_traits"),
-        place=pl.when(injected)
-        .then(pl.lit("injected"))
-        .when(is_late)
-        .then(pl.lit("later"))
-        .otherwise(pl.lit("in_request")),
+        place=pl.when(injected).then(2).when(is_late).then(1).otherwise(0),
     ).filter(pl.col("traits").list.len() > 0)
-    counts = dict(requests.filter(pl.col("safe_truth").list.len() > 0)["place"].value_counts().iter_rows())
-    if counts or NO_SAFETY in allowed:
-        return {place: counts.get(place, 0) for place in ("in_request", "later", "injected")}
+    places = requests.filter(pl.col("safe_truth").list.len() > 0)["place"].to_list()
+    if places or NO_SAFETY in allowed:
+        return {"in_request": places.count(0), "later": places.count(1), "injected": places.count(2)}
     answered = requests.filter(pl.col("truth").list.len() > 0)
     codes = [
         c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
