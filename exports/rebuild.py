@@ -116,6 +116,7 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
             )
         rebuilt = facts.copy()
         rebuilt |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
+        rebuilt["safety_rows"] = {} if tally.untaught else facts["safety_rows"]
         rebuilt["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
         requests, listed = (sum(written.counts[config].values()) for config in ("grpo", "sft"))
         unclear = {trait: tally.disclosed[trait] for trait in facts["injected_unclear"]}
@@ -137,7 +138,7 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
     parts = _parts(path, manifest, _Sources(frozenset(silent), mined, key, banks, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     try:
-        new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
+        new = write.build(to.parent, to.name, parts, manifest["counts"], finish, "give --to another folder")
     except (LookupError, TypeError, ValueError, UndefinedError, pl.exceptions.PolarsError) as fault:
         reason = f"{fault}".partition("\n")[0]
         raise ReleaseError(f"{path}: it and its key file do not fit together ({reason}): fetch both again") from fault

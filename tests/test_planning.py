@@ -15,6 +15,18 @@ def rows(plan):
     return {row[:2]: row[2:5] for row in plan.rows.iter_rows()}
 
 
+def now(release):
+    """Plan.now, counted in the files of a release."""
+    counts = {}
+    for path in (release.folder / "data" / "grpo").glob("*.parquet"):
+        frame = pl.read_parquet(path).with_columns(late=pl.col("traits").list.len() == 0)
+        safe = frame.filter(
+            pl.col("traits").list.len() + pl.col("late_traits").list.len() > 0, pl.col("safe_truth").list.len() > 0
+        )
+        counts[path.stem] = {"requests": frame.height, "safety_rows": safe.height, "late": int(safe["late"].sum())}
+    return counts
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("requests_of", ["conversation", "turn"])
 def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requests_of):
@@ -37,6 +49,7 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     store.append(workspace, tables.LABELS, world.labels(*labels))
     assert rows(sr.plan(workspace)) == rows(forecast) != {}
     release = sr.release(workspace, "1.0.0")
+    assert (forecast.now, sr.plan(workspace).now) == ({}, now(release))
     counts_by_key = {}
     for split in ("train", "validation", "test"):
         frame = pl.read_parquet(release.folder / "data" / "grpo" / f"{split}.parquet")
@@ -68,7 +81,7 @@ def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspa
     zone += [row["conversation"] for row in requests[::4]]
     drawn, read = zone[:6], {*claimed[:5], *zone[:6]}
     world.fill(workspace, requests, [])
-    assert sr.plan(workspace).rows.is_empty()
+    assert sr.plan(workspace).rows.is_empty() and workspace.secret  # the release needs it, and it is made before DESIGN
     design = [
         ("sensitivity", subject, f"{n:016x}", stratum, "b1")
         for stratum, subjects in (("claimed", claimed), ("zone", zone))
@@ -83,10 +96,15 @@ def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspa
     assert unread.rows["answered"].sum() == 5 and unread.rows["expected"].null_count() == unread.rows.height
     assert not any("expected" in line for line in planning.lines_of(unread))
     rest = [label for label in labels if label["subject"] in read.difference(claimed)]
+    rest[1] |= {"spans": [{"turn": 2, "start": 0, "end": 7, "quote": "Thanks!"}]}  # c003 tells of it after the answer
     store.append(workspace, tables.LABELS, world.labels(*rest))
     plan = sr.plan(workspace)
     assert plan.rows["answered"].sum() == 8 and plan.rows["expected"].sum() == 25
+    made = sr.release(workspace, "1.0.0")
+    assert plan.now == now(made) and made.manifest["safety_rows"] == {"in_request": 4, "later": 1, "injected": 0}
     out = cli("plan", "-C", workspace.root).out
+    # gore was answered with bloody or unknown films in c001, c011 and c013
+    assert "now would hold 11 requests, 5 of them safety rows (4 tell of the trait in the request, 1 later): tr" in out
     assert "  expected: how many would be answered if people read everything, by what they found so far\n" in out
     assert "      25 expected  gore" in out
 
@@ -162,8 +180,8 @@ WORLDS = [  # what is missing, and the shortfall with its remedy
         "clear",
         "0 of 20 requests with a trait have an answer that is clear for it: add warnings for Film D (2004) (gore),",
     ),
-    ("people", "each trait that somebody has is withheld, as fewer than 5 people have it (gore 4): mine more, or"),
-    ("traits", "no label and no proposal says that somebody has a trait: mine more, or"),
+    ("people", "each trait that somebody has is withheld, as fewer than 5 people have it (gore 4): mine more, "),
+    ("traits", "no label and no proposal says that somebody has a trait: mine more, "),
 ]
 
 
@@ -187,6 +205,9 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
     store.append(workspace, tables.LABELS, world.labels(*labels))
     (shortfall,) = sr.plan(workspace).shortfalls
     assert shortfall.startswith(f"a release would hold no safety row: {says}")
+    assert ("VERSION --inject all`)" in shortfall) == (
+        missing not in ("catalog", "warnings")
+    )  # there it would not help
     for words in (("propose",), ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo")):
         assert f"warning: {shortfall}\n" in cli(*words, "-C", workspace.root).err
     assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [shortfall]

@@ -21,6 +21,7 @@ from exports.report import PAGE, plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
 from saferec_builder.core.plain_files import read_plain
+from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, shared
 
@@ -67,6 +68,7 @@ class Run(Slice):
     everyone: Slice | None = None  # set if `metrics` are of the users in no slice
     against: str | None = None
     difference: dict[str, Interval] = {}
+    learned_from: int | None = None  # of the guard, in reports of this program
 
 
 class Named(BaseModel):
@@ -169,7 +171,14 @@ def _template() -> jinja2.Template:
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
-    environment.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
+    environment.globals |= {
+        "plot": plots,
+        "BASELINES": BASELINES,
+        "ENOUGH": ENOUGH,
+        "RAW": RAW,
+        "metric": plots.metric,
+        "slices": slices,
+    }
     return environment.get_template("report.html")
 
 

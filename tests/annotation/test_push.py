@@ -87,3 +87,15 @@ def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
     assert push(ws, ("ann", "bo"), to=ReviewPage()).counts.added == 0
     trait_sets = {tuple(card["trait"] for card in task["cards"]) for task in review_page.shown(page, "ann")}
     assert trait_sets - {()} == {("gore",), ("accidents_disasters", "gore")}  # audits, which are drawn, have no card
+
+
+def test_a_push_without_anything_new_says_what_else_can_be_read(workspace, cli):
+    """It said `new: none`, although two of four conversations were assigned to nobody."""
+    review_world.fill(workspace)
+    words = ("review", "push", *FILES, *TWO, "-C", workspace.root, "--json")
+    first, second = cli(*words).json, cli(*words).json
+    assert first["new"] == {"proposed": 4} and "unassigned" not in first
+    assert (second["new"], second["unassigned"]) == ({}, 2)
+    assert "the draw ([review] audit = 0) left them out" in second["next"] and "again with --all" in second["next"]
+    assert cli(*words, "--all").json["new"] == {"audit": 4}
+    assert "unassigned" not in cli(*words, "--all").json

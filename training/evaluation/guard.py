@@ -182,6 +182,11 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     return replace(fitted, caution=max(cautions, default=0.0))
 
 
+def learned_from(train: Sequence[Row]) -> int:
+    """Returns the number of traits of the training requests that the hearing of a guard is fitted on."""
+    return sum(len(row["traits"]) for row in train if row["prompt"])
+
+
 def new_request(
     text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
 ) -> Row:
