@@ -31,7 +31,6 @@ from training.evaluation import ranking
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
 from training.harness.scoring import users_mean, values
-from training.release_from_hub import folder
 
 # the linear model hears a trait from this probability, or from twice the trait's base rate (at most .5) if that is more
 HEARD = 0.1
@@ -216,7 +215,7 @@ def _opened(release: OnDisk | Path | str) -> Release:
     path = getattr(release, "folder", release)
     if not isinstance(path, Path | str):
         raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
-    return open_release(folder(str(path)))
+    return open_release(path)
 
 
 def _hearing(
