@@ -49,7 +49,6 @@ ELSEWHERE = {
     "exports/report/gather.py": "tests/exports/report/test_page.py",
     "training/commands.py": "tests/training/test_safecrs.py",
     "training/comparison.py": "tests/training/test_safecrs.py",
-    "training/decoding/validation_scores.py": "tests/training/trainers/test_fit.py",
     "training/evaluation/predictions.py": "tests/training/evaluation/test_evaluate.py",
     "training/harness/inspect_task.py": "tests/servers/test_harness.py",  # the real packages
     "training/harness/lm_eval_task.py": "tests/servers/test_harness.py",
