@@ -101,3 +101,9 @@ def test_a_key_file_whose_starts_are_no_times_is_one_line(tmp_path, stated):
     pq.write_table(table, tmp_path / "1.0.0.key.parquet")
     with pytest.raises(ReleaseError, match=r"1\.0\.0\.key\.parquet: not a key file"):
         released_ids.starts(tmp_path / "1.0.0", [])
+
+
+@pytest.mark.parametrize("stated", [["x", None], [None], ["2020-01-02"] * 3])
+def test_without_a_key_file_false_starts_are_the_manifests_fault(tmp_path, stated):
+    with pytest.raises(ReleaseError, match=r"1\.0\.0/manifest\.json: not a manifest"):
+        released_ids.starts(tmp_path / "1.0.0", stated)
