@@ -28,7 +28,7 @@ def text(workspace: Workspace) -> list[str]:
         "tasks": 14_145,
         "open": 3,
         "seconds": 22.0,
-        "with_the_model": 0.998,
+        "likely_right": 0.998,
         **blind,
         "flagged": ["decoys", "speed"],
     }
@@ -66,7 +66,7 @@ def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str])
     ]
     assert [line.split()[-1] for line in text if line.startswith("accidents_disasters")][0] == "n/a"
     (head,) = [line for line in text if line.startswith("reviewer")]
-    assert head.split("  ")[0] == "reviewer" and "with the model" in head
+    assert head.split("  ")[0] == "reviewer" and "likely right" in head
     assert rows["ann"] == ["ann", "14,145", "3", "22", "0.998", "3", "1", "decoys,", "speed", "-"]
     assert rows["bo"] == ["bo", "2", "0", "-", "-", "-", "-", "-", "1"]
     assert max(map(len, text)) <= 120
@@ -78,9 +78,26 @@ def test_an_alpha_of_few_positives_says_how_few(text: list[str]) -> None:
 
 def test_what_blind_controls_are_stands_above_their_columns(text: list[str]) -> None:
     """A line mentioned controls, the columns were `blind` and `blind missed`, and neither was explained."""
-    row = next(n for n, line in enumerate(text) if line.startswith("missed of what is there: not known (0 of 20 blind"))
-    assert text[row + 1] == "blind controls: conversations whose answer is known, read without a suggestion"
-    assert "  blind controls  blind controls missed  " in text[row + 3]
+    row = next(n for n, line in enumerate(text) if line.startswith(f"{status_text.OVERLOOKED}: not known (0 of 20"))
+    assert text[row + 3] == "blind controls: conversations whose answer is known, read without a suggestion"
+    assert "  blind controls  blind controls missed  " in text[row + 5]
+
+
+def test_words_of_art_are_explained_below_their_tables(text: list[str]) -> None:
+    """A newcomer asked what `with the model`, `audits` and `within the limit together` are."""
+    below = "\n".join(text)
+    for word in ("counted: ", "alpha: ", "audit: ", "; recheck: ", "relative to these reviewers: ", "blind controls: "):
+        assert word in below, word
+    assert "missed at most 5 %, in all of these traits at once: 0 of 20 traits" in below
+
+
+def test_errors_on_gold_are_a_sentence(workspace: Workspace) -> None:
+    """It was `unit conversation, units_present 3, missed 0, missed_at_most 0.632, ...`."""
+    bounds = review_status(workspace).bounds
+    assert status_text.of_gold(bounds) == []
+    gold = bounds.gold | {"units_present": 20, "missed": 1, "missed_at_most": 0.25, "units_absent": 0}
+    line = "in gold conversations, whose answers are known, the labels miss a trait in 1 of 20 (<= 25.0 %)"
+    assert status_text.of_gold(replace(bounds, gold=gold)) == [line]
 
 
 def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands(workspace: Workspace) -> None:
@@ -89,13 +106,12 @@ def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands(worksp
     lines = status_text.of_labels(replace(bounds, items=bounds, false_pooled=false_share(100, (0,) * 42)))
     assert [line.split(":")[0] for line in lines] == [
         "missed share of any sensitivity",
-        "missed share of what is there",
+        "missed, with what readers overlook",
         "missed share of any flag of items",
-        "false share of any sensitivity",
-        "of each trait, with how well people agree",
+        "labels `present` that are wrong",
+        "what these words mean, and the same for each trait",
     ]
     assert lines[1].split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
-    assert lines[1].endswith("blind controls: conversations whose answer is known, read without a suggestion")
 
 
 def test_traits_of_which_the_same_is_said_are_one_line() -> None:
