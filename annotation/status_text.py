@@ -16,6 +16,7 @@ COUNTED = (  # what the counts of the first table mean
 )
 BOUNDED = (  # what the words of the bounds mean
     "audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again",
+    "proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet",
     "relative to these reviewers: without what they overlook themselves, which blind controls measure",
     controls.MEANING,
 )

@@ -79,14 +79,22 @@ def test_an_alpha_of_few_positives_says_how_few(text: list[str]) -> None:
 def test_what_blind_controls_are_stands_above_their_columns(text: list[str]) -> None:
     """A line mentioned controls, the columns were `blind` and `blind missed`, and neither was explained."""
     row = next(n for n, line in enumerate(text) if line.startswith(f"{status_text.OVERLOOKED}: not known (0 of 20"))
-    assert text[row + 3] == "blind controls: conversations whose answer is known, read without a suggestion"
-    assert "  blind controls  blind controls missed  " in text[row + 5]
+    assert text[row + 4] == "blind controls: conversations whose answer is known, read without a suggestion"
+    assert "  blind controls  blind controls missed  " in text[row + 6]
 
 
 def test_words_of_art_are_explained_below_their_tables(text: list[str]) -> None:
     """A newcomer asked what `with the model`, `audits` and `within the limit together` are."""
     below = "\n".join(text)
-    for word in ("counted: ", "alpha: ", "audit: ", "; recheck: ", "relative to these reviewers: ", "blind controls: "):
+    for word in (
+        "counted: ",
+        "alpha: ",
+        "audit: ",
+        "; recheck: ",
+        "proposed or drawn: ",
+        "relative to these reviewers: ",
+        "blind controls: ",
+    ):
         assert word in below, word
     assert "missed at most 5 %, in all of these traits at once: 0 of 20 traits" in below
 
