@@ -25,7 +25,6 @@ ELSEWHERE = {
     "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/erasure/people.py": "tests/erasure/test_forget.py",
-    "saferec_builder/erasure/review_server.py": "tests/servers/test_review_contract.py",
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/numbers.py": "tests/mining/privacy/test_privacy.py",
@@ -38,13 +37,10 @@ ELSEWHERE = {
     "saferec_builder/sources/input_files.py": "tests/mining/test_ingest.py",
     "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
-    "annotation/connections.py": "tests/servers/test_review_contract.py",  # real servers
     "annotation/tools/tasks_and_answers.py": "tests/annotation/tools/test_task_conversion.py",
-    "annotation/tools/argilla_client.py": "tests/annotation/tools/test_server_errors.py",
     "annotation/tools/guidelines.py": "tests/annotation/tools/test_files.py",
     "exports/manifest_types.py": "tests/exports/test_verify.py",
     "exports/manifest_facts.py": "tests/exports/test_provenance.py",
-    "exports/report/card_plot.py": "tests/exports/report/test_page.py",
     "exports/report/gather.py": "tests/exports/report/test_page.py",
     "training/commands.py": "tests/training/test_safecrs.py",
     "training/comparison.py": "tests/training/test_safecrs.py",

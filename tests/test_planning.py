@@ -48,6 +48,9 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     assert usable < requested  # A, B and C are gory: an answer of A and B, or of B and C, is unusable
     assert requested == 20 if requests_of == "conversation" else 30 < requested < 40  # K is not new if the list has it
     assert (forecast.conversations, forecast.items_in_answers, forecast.shortfalls) == (40, 12, ())
+    # eleven of 12 items are settled for gore, and A, B and C for horror, too, which has a topic of it: 14 of 12 x 20
+    settled = (forecast.items_without_a_settled_trait, forecast.share_of_verdicts_unknown)
+    assert settled == (1, pytest.approx(1 - 14 / 240))
     assert (forecast.requests, forecast.safety_rows) == (release.rows["grpo"], usable)
     assert (forecast.conversations, forecast.left_out) == (release.learned, release.manifest["dropped"])
     assert "gore" not in forecast.too_few_people and len(forecast.too_few_people) == 19
@@ -115,7 +118,7 @@ def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was
     world.fill(workspace, requests, labels)
     plan = sr.plan(workspace, budget=3)
     assert plan.lookups["title"].to_list() == ["Film L"]  # the one film that is unknown for gore
-    assert plan.waiting == plan.lookups["waiting"][0] > 0
+    assert plan.waiting == plan.lookups["waiting"][0] == 6
     fetched = workspace.root / "fetched" / "ddd"
     fetched.mkdir(parents=True)
     (fetched / f"{world.item('L')}.json").write_text('{"absent": true}')

@@ -94,6 +94,8 @@ def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True) or [None]
     own_rows = rows_of(ws.root / "review" / f"{decoy['reviewer']}.csv")
     quote = decoy["spans"][0]["quote"]
+    drawn = (decoy["reviewer"], decoy["trait"], quote)  # by hash: the same everywhere
+    assert drawn == ("ann", "accidents_disasters", "cafe\u0301: I faint when I")
     (row,) = [candidate for candidate in own_rows if candidate["proposed_quote"] == quote]
     assert (row["proposed"], row["trait"]) == ("present", decoy["trait"])
     colleague = {"ann": "bo", "bo": "ann"}[decoy["reviewer"]]

@@ -56,13 +56,6 @@ def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, full):
     assert planted(ws) == shown_in_files(ws) and nothing_is_left(ws)
 
 
-def test_a_push_that_wrote_nothing_commits_nothing(ws, cli, full):
-    full |= {"ann.csv", "bo.csv"}
-    result = cli("review", "push", *FILES, *ALL, "-C", ws.root)
-    assert (result.code, "0 of 8 new tasks arrived" in result.err) == (1, True)
-    assert not given(ws) and not planted(ws) and nothing_is_left(ws)
-
-
 def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli, monkeypatch):
     """Four units in all: two readers of c1 and of c2, with one claim each."""
     words = ("review", "push", *FILES, *TWO, "--band", 0, "--json", "-C", ws.root)

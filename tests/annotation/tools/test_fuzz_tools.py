@@ -18,14 +18,8 @@ pytestmark = pytest.mark.slow  # because each test tries many examples
 
 TAXONOMY = traits.load()
 TURNS = [{"role": "seeker", "text": "I can't watch needles 😱, ever"}, {"role": "recommender", "text": "OK"}]
-PLACE = {
-    "start": "0",
-    "end": "0",
-    "startOffset": 14,
-    "endOffset": 21,
-    "text": "needles",
-    "paragraphlabels": ["needles"],
-}
+PLACE = {"start": "0", "end": "0", "startOffset": 14, "endOffset": 21, "text": "needles"}
+PLACE |= {"paragraphlabels": ["needles"]}
 RESULT: list[Any] = [
     {"id": "r", "from_name": "evidence", "type": "paragraphlabels", "value": PLACE},
     {"id": "r", "from_name": "form", "type": "choices", "value": {"choices": ["implicit"]}},
@@ -42,14 +36,8 @@ LEAVES = st.none() | st.booleans() | NUMBERS | TEXT | HALF
 
 
 def said(result: Any, data: Any, seconds: Any, cards: bool = True) -> list[sheets.Response]:
-    answer = {
-        "id": 5,
-        "completed_by": 1,
-        "updated_by": 1,
-        "result": result,
-        "updated_at": "2026-01-01T00:00:00Z",
-        "lead_time": seconds,
-    }
+    answer = {"id": 5, "completed_by": 1, "updated_by": 1, "result": result, "lead_time": seconds}
+    answer |= {"updated_at": "2026-01-01T00:00:00Z"}
     task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
     return list(label_studio.responses_of(task, {1: "ann"}, "3", lambda key: TURNS, cards=cards))
 

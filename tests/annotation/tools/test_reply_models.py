@@ -11,13 +11,8 @@ from saferec_builder.core.errors import ReviewError
 TIME = "2026-01-01T00:00:00Z"
 TASKS = [{"id": 3, "data": {}, "annotations": [{"id": 5, "task": 3, "updated_at": TIME, "result": 7}]}]
 VALUES = {"evidence": {"value": [{"start": 0, "end": 2, "label": "gore"}]}, "present": {"value": ["gore"]}}
-GIVEN = {
-    "status": "submitted",
-    "user_id": "u",
-    "record_id": "r",
-    "updated_at": TIME[:-1],
-    "values": VALUES | {"note": {"value": "x"}},
-}
+GIVEN = {"status": "submitted", "user_id": "u", "record_id": "r", "updated_at": TIME[:-1]}
+GIVEN |= {"values": VALUES | {"note": {"value": "x"}}}
 PAGE = {"items": [{"id": "r", "fields": {"ask": "?"}, "metadata": None, "responses": [GIVEN]}], "total": 1}
 AT = ("items", 0, "responses", 0)
 
