@@ -158,13 +158,13 @@ def lines_of(plan: Plan) -> list[str]:
     too_few = [f"{trait} {people:,}" for trait, people in plan.too_few_people.items() if people]
     without_people = len(plan.too_few_people) - len(too_few)
     too_few += [f"{without_people} that nobody has"] * bool(without_people)
-    unknown = f"{plan.share_of_verdicts_unknown:.3f}"
+    unknown = f"{100 * plan.share_of_verdicts_unknown:.1f} %"
     return [
         *lines,
-        f"  waiting: {plan.waiting:,} pairs of a conversation and a trait of its seeker that an item is unknown for",
+        f"  waiting: {plan.waiting:,} times an item of a conversation is unknown for a trait of its seeker",
         f"  items in answers: {plan.items_in_answers:,}",
-        f"  of these without a settled trait (neither clear nor violated): {plan.items_without_a_settled_trait:,}",
-        f"  share of verdicts unknown (one for each of these items and each trait): {unknown}",
+        f"  of these unknown for every trait: {plan.items_without_a_settled_trait:,}",
+        f"  unknown verdicts on these items, of one for each trait: {unknown}",
         f"  withheld traits, of too few people ([release] min_seekers): {', '.join(too_few) or 'none'}",
     ]
 

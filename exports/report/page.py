@@ -89,7 +89,7 @@ class Runs(BaseModel):
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """The written report: one HTML file that needs no network."""
 
     path: Path
@@ -107,7 +107,7 @@ class Page:
 
 
 @shared
-def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> Page:
+def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> ReportPage:
     """Writes report.html into the workspace. version: default the newest release. runs: folders with a report.json."""
     reports = [read_runs(path) for path in runs]
     figures = gather(ws, version)
@@ -119,7 +119,7 @@ def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) 
             tmp.write_bytes(html)
     version = figures["release"]["version"] if figures["release"] else None
     lost = not reports and old is not None and _RUNS in old
-    return Page(path, version, len(html), new, tuple(figures["doubts"]), lost)
+    return ReportPage(path, version, len(html), new, tuple(figures["doubts"]), lost)
 
 
 def read_runs(folder: Path) -> Report:

@@ -187,11 +187,11 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
         figures |= {"reviewers": report.reviewers, "left_out": report.left_out}
         figures |= {"traits": {row.pop("trait"): row for row in report.traits.to_dicts()}}
         figures |= {"personal_data": list[JsonValue](report.reported)}
+        figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
         figures |= certificate.from_bounds(bounds).model_dump(include=certificate.BOUNDS)
     else:
         typer.echo("\n".join(map(line, [*status_text.lines(report), *status_text.of_reports(report.reported)])))
-        figures |= {"left_out": report.left_out} if report.left_out else {}
-    figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
+        figures |= {"reviews_left_out": report.left_out} if report.left_out else {}
     figures |= {"alarms": report.alarms} if report.alarms else {}
     figures |= {"next": report.next} if report.next else {}
     advice = f"`review push --band {report.band}`, with `audit = 0` until that is read"

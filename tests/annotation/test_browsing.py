@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotation.browsing import browse
+from annotation.browsing import browse, count_line
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
@@ -49,6 +49,25 @@ def test_a_report_of_personal_data_is_shown_with_each_turn_of_its_text(ws, revie
 def test_what_is_not_there_is_one_line(ws, words, why):
     with pytest.raises(SafeRecError, match=why):
         browse(ws, **words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ("proposals", "present", 2_000, 10),
+            "proposals that say present: 2,000 quotes, 10 shown; --limit 2000 shows all; --verdict unsure shows those"
+            " that say unsure",
+        ),
+        (
+            ("labels", "unsure", 0, 0),
+            "labels that say unsure: 0 quotes, 0 shown; --verdict present shows those that say present",
+        ),
+        (("reported", "present", 1, 1), "reported: 1 turn, 1 shown"),
+    ],
+)
+def test_the_last_line_names_the_options_that_show_the_rest(arguments, line):
+    assert count_line(*arguments) == line
 
 
 @pytest.mark.slow

@@ -37,6 +37,8 @@ fire        1,234         7      0     0         1                n/a
 gore        1,234         7      0     0         1               0.00
 needles     1,234         7      0     0         1  0.50 (9 positive)
 war         1,234         7      0     0         1                n/a
+counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers
+alpha: how far readers agree, 1 always and 0 as by chance; n/a: too few answers
 """
 MISSED = """
 share of           missed at most                          labelled wrongly at most
@@ -45,8 +47,11 @@ gore               <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
 any sensitivity    <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
 gore (items)       0 % (relative to these reviewers)
 any flag of items  0 % (relative to these reviewers)
-within the limit together: 1 traits
-missed of what is there: not known (3 of 20 blind controls read of which nothing was ever suggested)
+missed at most 5 %, in all of these traits at once: 1 of 4 traits
+missed, with what readers overlook: not known (3 of 20 blind controls read of which nothing was ever suggested)
+audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again
+proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet
+relative to these reviewers: without what they overlook themselves, which blind controls measure
 blind controls: conversations whose answer is known, read without a suggestion
 """
 WAITING = """
@@ -55,9 +60,9 @@ ann           4     4         -
 bo            2     2         1
 """
 BUSY = """
-reviewer   tasks  open  seconds  with the model  blind controls        flagged  rejected
-ann       14,145     3       22           0.998               3  decoys, speed         -
-bo             2     2        -               -               -              -         1
+reviewer   tasks  open  seconds  likely right  blind controls        flagged  rejected
+ann       14,145     3       22         0.998               3  decoys, speed         -
+bo             2     2        -             -               -              -         1
 """
 
 
@@ -79,7 +84,7 @@ def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(status: Revi
 
 def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(status: ReviewStatus) -> None:
     """All reviewers were in one line of 300 characters; an alpha of -0.001 was shown as -0.00."""
-    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "with_the_model": 0.998, "blind_controls": 3}
+    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "likely_right": 0.998, "blind_controls": 3}
     people = status.reviewers | {"ann": ann | {"flagged": ["decoys", "speed"]}}
     people["bo"] = people["bo"] | {"flagged": []}
     text = "\n".join(status_text.lines(replace(status, reviewers=people)))
@@ -88,15 +93,15 @@ def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(status: ReviewSt
 
 def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands() -> None:
     """It printed all of `review status` once more, as 50 lines."""
-    blind = "not known (3 of 20 blind controls read of which nothing was ever suggested); blind controls: conversations"
+    blind = "not known (3 of 20 blind controls read of which nothing was ever suggested)"
     lines = [
         "missed share of any sensitivity: <= 0.3 % (relative to these reviewers)",
-        f"missed share of what is there: {blind} whose answer is known, read without a suggestion",
-        "of each trait, with how well people agree: `saferec-build review status`",
+        f"missed, with what readers overlook: {blind}",
+        "what these words mean, and the same for each trait: `saferec-build review status`",
     ]
     assert status_text.of_labels(replace(BOUNDS, items=None, false_pooled=None)) == lines
-    more = ["any flag of items: 0 % (relative to these reviewers)", "any sensitivity: <= 5.0 % (certified)"]
-    more = [f"missed share of {more[0]}", f"false share of {more[1]}"]
+    more = ["missed share of any flag of items: 0 % (relative to these reviewers)"]
+    more.append("labels `present` that are wrong: <= 5.0 % (certified)")
     assert status_text.of_labels(BOUNDS) == [*lines[:2], *more, lines[2]]
 
 
@@ -115,3 +120,10 @@ def test_traits_of_which_the_same_is_said_are_one_line() -> None:
     rows = [["gore", "at most 9 %"], ["needles", "none"], ["war", "none"], ["any sensitivity", "at most 8 %"]]
     assert status_text.alike(rows) == rows  # two alike are listed by name
     assert status_text.alike([*rows[:3], ["fire", "none"], rows[3]]) == [rows[0], ["3 traits", "none"], rows[3]]
+
+
+def test_errors_on_gold_are_a_sentence() -> None:
+    """It was `unit conversation, units_present 3, missed 0, missed_at_most 0.632, ...`."""
+    gold = BOUNDS.gold | {"units_present": 20, "missed": 1, "missed_at_most": 0.25, "invented_at_most": None}
+    line = "in gold conversations, whose answers are known, the labels miss a trait in 1 of 20 (<= 25.0 %)"
+    assert status_text.of_gold(replace(BOUNDS, gold=gold)) == [line]

@@ -103,6 +103,12 @@ def test_a_key_file_whose_starts_are_no_times_is_one_line(tmp_path, stated):
         released_ids.starts(tmp_path / "1.0.0", [])
 
 
+@pytest.mark.parametrize("stated", [["x", None], [None], ["2020-01-02"] * 3])
+def test_without_a_key_file_false_starts_are_the_manifests_fault(tmp_path, stated):
+    with pytest.raises(ReleaseError, match=r"1\.0\.0/manifest\.json: not a manifest"):
+        released_ids.starts(tmp_path / "1.0.0", stated)
+
+
 def test_who_is_erased_is_in_no_row_of_the_key_file_and_all_others_stay(tmp_path):
     path, people = tmp_path / "1.0.0.key.parquet", ("p0", "p1", "p2", "p3", None)
     rows = [{"conversation": f"r{n}", "subject": f"c{n}", "digest": "d", "seeker": p} for n, p in enumerate(people)]

@@ -17,7 +17,7 @@ PAGE = {"items": [{"id": "r", "fields": {"ask": "?"}, "metadata": None, "respons
 AT = ("items", 0, "responses", 0)
 
 
-@pytest.mark.parametrize(("model", "reply"), [(models.TASKS, TASKS), (models.PAGE, PAGE), (models.TASKS, [])])
+@pytest.mark.parametrize(("model", "reply"), [(models.TASKS, TASKS), (models.RECORDS, PAGE), (models.TASKS, [])])
 def test_an_answer_as_it_should_be_passes(model: Any, reply: Any) -> None:
     model.validate_python(reply)
 
@@ -30,16 +30,16 @@ def test_an_answer_as_it_should_be_passes(model: Any, reply: Any) -> None:
         *((models.TASKS, TASKS, (0, "annotations"), odd) for odd in (7, {}, "x", [None], [7])),
         *((models.TASKS, TASKS, (0, "annotations", 0, "id"), odd) for odd in (None, "5", [])),
         *((models.TASKS, TASKS, (0, "annotations", 0, "task"), odd) for odd in (4, "3")),
-        *((models.PAGE, PAGE, (*AT, "record_id"), odd) for odd in ("q", 7)),
+        *((models.RECORDS, PAGE, (*AT, "record_id"), odd) for odd in ("q", 7)),
         *((models.TASKS, TASKS, (0, "annotations", 0, "updated_at"), odd) for odd in (7, "soon", {}, "2026-13-01")),
-        *((models.PAGE, PAGE, ("items",), odd) for odd in (None, {}, [None])),
-        *((models.PAGE, PAGE, ("total",), odd) for odd in (None, "1", -1, 10**12)),
-        *((models.PAGE, PAGE, ("items", 0, "fields"), odd) for odd in (None, [])),
-        *((models.PAGE, PAGE, (*AT, "status"), odd) for odd in (None, 7)),
-        *((models.PAGE, PAGE, (*AT, "updated_at"), odd) for odd in (None, "soon")),
-        *((models.PAGE, PAGE, (*AT, "user_id"), odd) for odd in (None, 7)),
-        *((models.PAGE, PAGE, (*AT, "values", "present", "value"), odd) for odd in ("gore", [7])),
-        *((models.PAGE, PAGE, (*AT, "values", "evidence", "value", 0, "start"), odd) for odd in (-1, "0", None)),
+        *((models.RECORDS, PAGE, ("items",), odd) for odd in (None, {}, [None])),
+        *((models.RECORDS, PAGE, ("total",), odd) for odd in (None, "1", -1, 10**12)),
+        *((models.RECORDS, PAGE, ("items", 0, "fields"), odd) for odd in (None, [])),
+        *((models.RECORDS, PAGE, (*AT, "status"), odd) for odd in (None, 7)),
+        *((models.RECORDS, PAGE, (*AT, "updated_at"), odd) for odd in (None, "soon")),
+        *((models.RECORDS, PAGE, (*AT, "user_id"), odd) for odd in (None, 7)),
+        *((models.RECORDS, PAGE, (*AT, "values", "present", "value"), odd) for odd in ("gore", [7])),
+        *((models.RECORDS, PAGE, (*AT, "values", "evidence", "value", 0, "start"), odd) for odd in (-1, "0", None)),
     ],
 )
 def test_an_answer_of_another_shape_is_one_line(model: Any, good: Any, place: tuple[Any, ...], value: Any) -> None:
