@@ -60,8 +60,8 @@ def withdraw(
         raise UsageError("withdraw --reason is empty: say why, for it stands on the card")
     if erase and not hub:
         raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")
-    if sign and not hub:
-        raise UsageError("withdraw --sign signs the mark on the Hub: say --hub, too")
+    if (repo or sign) and not hub:
+        raise UsageError("withdraw --repo and --sign are for the mark on the Hub: say --hub, too")
     if hub and not name:
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if hub:

@@ -69,7 +69,7 @@ def mine(
     paths: Sequence[Path | str] | Path | str,
     *,
     columns: dict[str, str] | None = None,
-    split: str = "train",
+    split: str | None = None,
     engine: str = "local",
     ray_address: str = "local",
     workers: int | None = None,
@@ -77,21 +77,25 @@ def mine(
 ) -> MineResult:
     """Reads files (or folders of files) of one `Source` and appends what is new; a rerun adds nothing.
 
-    columns (ours -> theirs) and split are for `hf` alone; engine (local | ray), ray_address and workers (None: all
-    cores) for `reddit`, whose shards can be killed and run again. Raises UsageError if there is no such source, engine,
-    file or column, and SourceError for a file of another kind. Rows that cannot be used are drops and raise nothing.
+    columns (ours -> theirs) and split (None: train) are for `hf` alone; engine (local | ray), ray_address and workers
+    (None: one per core that this process may use, and one alone for small files) for `reddit`, whose shards can be
+    killed and run again. Raises UsageError if there is no such source, engine, file or column, or for what its source
+    would ignore, and SourceError for a file of another kind. Rows that cannot be used are drops and raise nothing.
     """
     paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in list(Source):
         raise UsageError(f"mine {source}: no such source: {near(source, Source)}")
     kind, how = Source(source), parallel.How(engine, workers, ray_address)
-    if columns and kind is not Source.hf:
-        raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
+    if (columns or split) and kind is not Source.hf:
+        option = "column" if columns else "split"
+        raise UsageError(f"mine {source}: --{option} is for `mine hf`, which reads files of JSON lines, too")
+    if how != parallel.How() and kind is not Source.reddit:
+        raise UsageError(f"mine {source}: --engine, --ray-address and --workers are for `mine reddit`: leave them out")
     if kind is Source.reddit:
         parts, figures = _reddit(ws, paths, how)
         complete = not figures.get("requests")  # else a request and its comments may be in different parts
     else:
-        read, empty_files = _read(kind, paths, columns or {}, split, progress)
+        read, empty_files = _read(kind, paths, columns or {}, split or "train", progress)
         parts, figures = _prepared(ws, kind, read)
         figures |= {"files_without_a_row": empty_files} if empty_files else {}
         complete = True
