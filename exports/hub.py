@@ -98,7 +98,9 @@ def _refuse_other(api: "HfApi", repo: str, head: str, name: str) -> None:
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """Returns (paths to send, paths to delete)."""
     remote = digests_of(api, repo, revision) if revision else {}
-    added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob_id(file))]
+    added = [
+        path for path, file in local.items() if path not in remote or remote[path] != _as_there(file, remote[path])
+    ]
     return added, sorted(set(remote) - set(local) - KEPT)
 
 
@@ -133,9 +135,13 @@ def digests_of(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
     return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if isinstance(f, RepoFile)}
 
 
-def _blob_id(path: Path) -> str:
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+def _as_there(path: Path, digest: str) -> str:
+    """The file's sha256 or git's blob id, whichever kind `digest` is."""
+    if len(digest) == 64:
+        return sha256(path)
+    head = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: head).hexdigest()
 
 
 def tags_of(api: "HfApi", repo: str) -> dict[str, str]:
