@@ -89,10 +89,10 @@ def _remove_leftovers(folder: Path, shards: Container[str]) -> None:
         machine, _, process = owner.rpartition("-")
         in_use = _is_running(process) if machine in ("", _machine()) else _facts(folder, name) is None
         if name in shards and not in_use:
-            _remove(path)
+            remove(path)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -116,12 +116,12 @@ def _make_shard(function: Make[Work, Facts], name: str, work: Work, folder: Path
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
     tmp = folder / _temporary(name, f"{_machine()}-{os.getpid()}")
-    _remove(tmp)  # left by a killed run with the same process id: a folder, or the manifest
+    remove(tmp)  # left by a killed run with the same process id: a folder, or the manifest
     tmp.mkdir()
     facts = function(work, tmp)
     with file_lock(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
         if _facts(folder, name) is not None:  # done by another run, which may be reading it already
-            _remove(tmp)
+            remove(tmp)
             return name
         shutil.rmtree(folder / name, ignore_errors=True)  # left by a run that was killed before it wrote the manifest
         os.replace(tmp, folder / name)
