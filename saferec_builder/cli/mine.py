@@ -25,9 +25,7 @@ def mine(
     split: Annotated[str | None, typer.Option(help="hf: which split.", show_default="train")] = None,
     engine: Annotated[str, typer.Option(help="reddit: where shards run, local or ray.")] = "local",
     ray_address: Annotated[str, typer.Option(help="reddit: `local`, or the address of a Ray cluster.")] = "local",
-    workers: Annotated[
-        int | None, typer.Option(help="reddit: processes.", min=1, show_default="all cores; 1 for small files")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(help="reddit: processes.", min=1, show_default="one per core")] = None,
     as_json: Json = False,
 ) -> None:
     """Read conversations: people become pseudonyms, personal data placeholders; what is left out is counted.
