@@ -62,7 +62,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
             api.update_repo_settings(repo, repo_type=KIND, gated="auto")
         added, stale = ([], []) if commit else _changes(api, repo, head, local)
         if not (dry or commit):
-            commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
+            commit = _commit(api, repo, folder, head, tag, added, stale=stale) if added or stale else head
             _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
             _tag(api, repo, tag, commit)
         if not dry:
@@ -174,7 +174,7 @@ def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str,
         raise HubError(f"{otherwise} (commit {commit[:8]}, first {different[0]})")
 
 
-def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], stale: list[str]) -> str:
+def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], *, stale: list[str]) -> str:
     """Commits and returns the oid; if the reply was lost, looks in the repository whether the commit arrived."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 

@@ -94,7 +94,7 @@ def on_hub(
         tags = tags_of(api, repo)
         if f"v{version}" not in tags and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(tags)) or 'none'}")
-        if _commit(api, repo, version, reason, erase, sign, ours or {}):
+        if _commit(api, repo, version, reason, erase, sign, ours=ours or {}):
             steps.append("marked on the card")
         if erase:
             steps += _erase(api, repo, version)
@@ -111,7 +111,7 @@ def _check_ours(repo: str, marks: Mapping[str, str], ours: Mapping[str, str]) ->
 
 
 def _commit(
-    api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None, ours: Mapping[str, str]
+    api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None, *, ours: Mapping[str, str]
 ) -> bool:
     """Commits the mark, its signature and the card's banner to main; to erase what main holds, deletes its files, too.
     Without a key an outdated signature is deleted. Returns False if there is nothing to change."""

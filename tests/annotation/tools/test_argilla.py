@@ -45,7 +45,7 @@ def test_words_after_markup_come_back():
 def take_all(response, made):
     """Returns the answers that are taken."""
     pulled = Pulled()
-    take(pulled, response, made.task, made.turns, {}, STAMP, TAXONOMY)
+    take(pulled, response, made.task, made.turns, {}, STAMP, taxonomy=TAXONOMY)
     assert not pulled.drops
     return pulled.answers.values()
 
