@@ -22,7 +22,7 @@ def mine(
     column: Annotated[
         list[str] | None, typer.Option(help="hf: OURS=THEIRS, such as messages=dialog.", metavar="MAP")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="hf: which split.", show_default="train")] = None,
+    split: Annotated[str | None, typer.Option(help="hf: which split; default: train.", show_default=False)] = None,
     engine: Annotated[str, typer.Option(help="reddit: where shards run, local or ray.")] = "local",
     ray_address: Annotated[str, typer.Option(help="reddit: `local`, or the address of a Ray cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(help="reddit: processes.", min=1, show_default="one per core")] = None,
