@@ -222,7 +222,7 @@ def _decoys(state: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tupl
     untouched = assignments.join(state.decoys, on=tables.SUBJECT, how="anti")
     untouched = untouched.join(state.reviews, on=tables.SUBJECT, how="anti")
     claims = task_assignment.claims(state.ever)  # a former claim may be right
-    return gold_and_decoys.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid)
+    return gold_and_decoys.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid=avoid)
 
 
 # ---- where to send it

@@ -121,7 +121,7 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     plan = Plan(people, "cy", audit=0, avoid=avoid)
     tasks = route(text, props, tables.ASSIGNMENTS.empty, disputed, plan)
     assert tasks.height >= 10_000
-    planted = decoys(tasks, text, props, tables.GOLD.empty, TAXONOMY, 0.3, avoid)
+    planted = decoys(tasks, text, props, tables.GOLD.empty, TAXONOMY, 0.3, avoid=avoid)
     assert planted.height > 1_000
     shown = tasks.filter(role="reviewer").join(props.select("subject", "trait"), on="subject")
     shown = pl.concat([shown.select("reviewer", "trait"), planted.select("reviewer", "trait")])

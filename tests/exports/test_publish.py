@@ -72,6 +72,12 @@ def test_where_to_must_be_said(released, cli):
     assert "which repository? Give --repo NAMESPACE/NAME" in cli("publish", "--hub", "-C", released.root).err
 
 
+@pytest.mark.parametrize("options", [("--repo", "ann/films"), ("--public",), ("--no-gate",)])
+def test_options_of_the_hub_are_refused_for_a_folder(released, cli, tmp_path, options):
+    result = cli("publish", "--to", tmp_path / "out", *options, "-C", released.root)
+    assert result.code == 1 and options[0] in result.err and not (tmp_path / "out").exists()
+
+
 def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
     result = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
     assert result.code == 1 and "saferec-build release 1.0.0" in result.err

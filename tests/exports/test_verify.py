@@ -21,6 +21,7 @@ def copy(released, tmp_path):
 
 
 def test_inside_the_workspace_a_version_is_enough(released, cli, monkeypatch):
+    assert cli("verify", "1.0.0", "-C", released.root).code == 0
     monkeypatch.chdir(released.root)
     assert cli("verify", "1.0.0").code == 0 and cli("verify", "9.9.9").code == 1
     assert "withdrawn" not in cli("verify", "1.0.0", "--json").json

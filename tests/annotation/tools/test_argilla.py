@@ -2,6 +2,7 @@
 
 import html
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies as st
@@ -43,7 +44,7 @@ def test_words_after_markup_come_back():
 def take_all(response, made):
     """Returns the answers that are taken."""
     pulled = Pulled()
-    take(pulled, response, made.task, made.turns, {}, STAMP, TAXONOMY)
+    take(pulled, response, made.task, made.turns, {}, STAMP, taxonomy=TAXONOMY)
     assert not pulled.drops
     return pulled.answers.values()
 
@@ -90,6 +91,15 @@ def test_argilla_speaks_of_the_same_words():
     row = {"status": "draft", "values": values, "updated_at": "2026-01-01T00:00:00"}
     draft = argilla.record_of(sheet(), TAXONOMY) | {"responses": [row]}
     assert not list(argilla.responses_of(draft, {}, "x", ours))
+
+
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00", "2026-01-01T00:00:00Z", "2026-01-01T02:00:00+02:00"])
+def test_an_answer_has_the_moment_that_the_server_gives(time):
+    """Argilla's own server gives times without an offset, which are UTC."""
+    row = {"status": "submitted", "values": None, "user_id": "u1", "updated_at": time}
+    record = argilla.record_of(sheet(), TAXONOMY) | {"id": "r1", "responses": [row]}
+    (response,) = argilla.responses_of(record, {}, "x", ours)
+    assert response.time == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("cards", "questions", "place"), [(0, 3, "3"), (3, 3, "3"), (4, 8, "8"), (9, 20, "many")])

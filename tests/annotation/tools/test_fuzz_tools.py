@@ -56,7 +56,7 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
     pulled = Pulled(tool="label_studio")
     task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
-    sheets.take(pulled, response, task, TURNS, {}, stamp, TAXONOMY)
+    sheets.take(pulled, response, task, TURNS, {}, stamp, taxonomy=TAXONOMY)
     assert pulled.answers or pulled.drops
     for answer in pulled.answers.values():
         assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
@@ -81,7 +81,9 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
     (response,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
-    sheets.take(pulled, response, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, TAXONOMY)
+    sheets.take(
+        pulled, response, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, taxonomy=TAXONOMY
+    )
     (answer,) = [candidate for candidate in pulled.answers.values() if candidate["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
     rows = REVIEWS.frame([{column: row[column] for column in REVIEWS.columns}])

@@ -66,7 +66,8 @@ def test_skip_hands_a_text_back_and_nothing_of_it_is_taken():
     assert verdicts(skipped) == ({"*": None}, [])
     assert verdicts(skipped, {"gore", "torture"}) == ({"gore": None, "torture": None, "*": None}, [])  # earlier answers
     pulled = Pulled()
-    take(pulled, skipped, TASK, TURNS, {"gore": {"before"}}, STAMP, TAXONOMY)  # under another taxonomy: it stays
+    answered = {"gore": {"before"}}  # under another taxonomy: it stays
+    take(pulled, skipped, TASK, TURNS, answered, STAMP, taxonomy=TAXONOMY)
     assert [answer["trait"] for answer in pulled.answers.values()] == ["*"]
 
 
@@ -95,7 +96,7 @@ def test_a_note_is_kept_where_its_author_would_rather_not_see_the_text():
     """A report of personal data in such a note was lost; one with a zero byte was new again at each pull."""
     note = control("note", text=["personal\0data"])
     pulled = Pulled()
-    take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, TAXONOMY)
+    take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
     ((answer,), drops) = pulled.answers.values(), pulled.drops
     said = [answer[name] for name in ("trait", "verdict", "note")]
     assert (said, drops) == (["*", None, "handed back: personal\ufffddata"], [])
@@ -123,7 +124,7 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing
     for taxonomy, hint, rest in ((TAXONOMY.digest, "push again", set()), ("before", "left the taxonomy", {"*"})):
         pulled, response = Pulled(), exported([card("absent"), mark("snow")])
         response.taxonomy = taxonomy
-        take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+        take(pulled, response, TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
         ((*_, reason, detail),) = pulled.drops
         assert reason == "unknown trait" and hint in detail
         assert {answer["trait"] for answer in pulled.answers.values()} == {"gore"} | rest
@@ -159,7 +160,7 @@ def test_somebody_elses_answer_is_kept_and_set_aside():
     pulled = Pulled()
     response = exported([card("absent")])
     response.who = "bo"
-    take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+    take(pulled, response, TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
     assert {(answer["reviewer"], answer["role"]) for answer in pulled.answers.values()} == {("bo", "other")}
     assert [drop[3] for drop in pulled.drops] == ["not assigned"]
 
