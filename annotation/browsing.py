@@ -4,6 +4,7 @@ import polars as pl
 
 from annotation import reported_texts
 from annotation.review_state import ReviewState, gather, readable
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import unknown_trait
 from saferec_builder.mining import withheld
@@ -45,6 +46,15 @@ def browse(
     with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans").unnest("spans")
     text = pl.col("turns").list.get(pl.col("turn")).struct.field("text")
     return with_texts.with_columns(text, conversation="subject").select(COLUMNS)
+
+
+def count_line(stage: str, verdict: str, total: int, shown: int) -> str:
+    """How many rows there are and how many are shown, with the options that show the others."""
+    rest = [f"--limit {total} shows all"] * (shown < total)
+    if stage == "reported":
+        return "; ".join([f"{stage}: {many(total, 'turn', 'turns')}, {shown:,} shown", *rest])
+    rest += [f"--verdict {other} shows those that say {other}" for other in VERDICTS if other != verdict]
+    return "; ".join([f"{stage} that say {verdict}: {many(total, 'quote', 'quotes')}, {shown:,} shown", *rest])
 
 
 def _reported(ws: Workspace, state: ReviewState) -> pl.DataFrame:

@@ -32,6 +32,7 @@ def decoys(
     gold: pl.DataFrame,
     taxonomy: Taxonomy,
     share: float,
+    *,
     avoid: Keys = frozenset(),
 ) -> pl.DataFrame:
     """DECOYS for a share of the proposed conversations: a trait that nobody claims there, never a severe one.

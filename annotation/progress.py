@@ -102,7 +102,7 @@ def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     rejected = rejections.waiting(units)
     quality = gold_and_decoys.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
     ranked = reliability.rank(aggregation.by_reviewers(state.votes))
-    skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
+    skill = {name: {"likely_right": share} for name, share in ranked.skill.items()} if ranked else {}
     return {
         name: {"tasks": n, "open": open_tasks}
         | ({"rejected": rejected[name]} if name in rejected else {})

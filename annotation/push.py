@@ -106,7 +106,8 @@ def _push(state: ReviewState, people: People, limits: Plan, to: Place) -> PushRe
     assigned = workspace.read(state.ws, tables.ASSIGNMENTS)
     new = sendable.join(assigned, on=TASK_AND_TEXT, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
-    figures |= _waiting(routing.short(state.given, state.proposals, assigned, due, plan, revoked), plan)
+    short = routing.short(state.given, state.proposals, assigned, due, plan, revoked)
+    figures |= _waiting(short, plan) if short or not new.is_empty() else _unassigned(state, assigned)
     figures |= {"withheld": Counter(state.withheld.values())} if state.withheld else {}
     return PushResult(Counts("review push", new.height, existing.height, figures=figures | sent), new)
 
@@ -136,6 +137,17 @@ def _waiting(short: list[tuple[str, str]], plan: Plan) -> Figures:
     kinds = Counter("conversations" if kind == "sensitivity" else "items" for kind, _ in short)
     advice = "; ".join(f"{counts[reason]:,} {message}" for reason, message in messages.items() if counts[reason])
     return {"waiting": dict(kinds), "next": advice} if short else {}
+
+
+def _unassigned(state: ReviewState, assigned: pl.DataFrame) -> Figures:
+    """Conversations that nobody is to read, for a push without anything new: it did not say what more can be read."""
+    rest = state.given.filter("current", kind="sensitivity").join(assigned, on=["kind", "subject"], how="anti").height
+    audit = f"[review] audit = {state.ws.config.review.audit:g}"
+    advice = (
+        f"the {rest:,} have no proposal that asks for a reader, and the draw ({audit}) left them out: the review may"
+        " end without them; to have them read, too, push again with --all, or --band N for the most doubtful"
+    )
+    return {"unassigned": rest, "next": advice} if rest else {}
 
 
 # ---- what to assign
@@ -210,7 +222,7 @@ def _decoys(state: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tupl
     untouched = assignments.join(state.decoys, on=tables.SUBJECT, how="anti")
     untouched = untouched.join(state.reviews, on=tables.SUBJECT, how="anti")
     claims = task_assignment.claims(state.ever)  # a former claim may be right
-    return gold_and_decoys.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid)
+    return gold_and_decoys.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid=avoid)
 
 
 # ---- where to send it

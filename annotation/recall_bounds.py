@@ -169,7 +169,7 @@ def lowers_most(bounds: LabelBounds) -> str | None:
         remedy = "`review push`, with `audit` above 0 in [review]"
         return f"{bounds.undrawn:,} conversations {text}: what is not known of them counts as missed: {remedy}"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
-        text = f"{waiting:,} conversations proposed or drawn {_waits(bounds.pooled)}"
+        text = f"{waiting:,} conversations, proposed or drawn, may hold something that nobody is sure of yet"
         text += ": each counts as missed until people agree"
         return (
             f"{text}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else text

@@ -252,7 +252,7 @@ def _add_answers(pulled: Pulled, responses: list[Response], state: ReviewState, 
         traits = earlier.get((task.kind, task.subject, response.who, task.role), {})
         if response.taxonomy not in (None, state.taxonomy.digest):  # later traits cannot have been left out
             traits = {trait: taxonomies for trait, taxonomies in traits.items() if response.taxonomy in taxonomies}
-        task_conversion.take(pulled, response, task, ours(response.key), traits, stamp, state.taxonomy)
+        task_conversion.take(pulled, response, task, ours(response.key), traits, stamp, taxonomy=state.taxonomy)
         if response.outcome in (task_conversion.READ, task_conversion.RATHER_NOT) and len(pulled.drops) == drops:
             pulled.mend(task)
 

@@ -5,11 +5,22 @@ from typing import Any
 
 import polars as pl
 
-from annotation import agreement, controls, precision_bounds, recall_bounds, reported_texts
+from annotation import agreement, confidence_bounds, controls, precision_bounds, recall_bounds, reported_texts
 from annotation.progress import ReviewStatus
 from annotation.recall_bounds import LabelBounds
 
 Cells = Sequence[str]
+COUNTED = (  # what the counts of the first table mean
+    "counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers",
+    "alpha: how far readers agree, 1 always and 0 as by chance; n/a: too few answers",
+)
+BOUNDED = (  # what the words of the bounds mean
+    "audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again",
+    "proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet",
+    "relative to these reviewers: without what they overlook themselves, which blind controls measure",
+    controls.MEANING,
+)
+OVERLOOKED = "missed, with what readers overlook"
 FOLDED = 3  # from this many on, traits with the same words are counted and not named
 
 
@@ -29,15 +40,16 @@ def lines(found: ReviewStatus) -> list[str]:
     ]
     rows = [*alike(rows[:-1]), rows[-1]]
     rows += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
-    together = f"within the limit together: {len(bounds.together)} traits"
-    text = [*_table([*columns, "alpha"], read), ""] if read else []
+    text = [*_table([*columns, "alpha"], read), *COUNTED, ""] if read else []
     if not found.reviewers:
         return [*text, "nobody was given a task yet: `saferec-build review push`"]
     begun = found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
     if not begun and not any(map(_has_finished_task, found.reviewers.values())):
         return [*text, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
     text += [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3)]
-    text += [together, f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}", controls.MEANING]
+    limit, together = f"{100 * confidence_bounds.ALPHA:.0f} %", len(bounds.together)
+    text += [f"missed at most {limit}, in all of these traits at once: {together} of {len(bounds.traits)} traits"]
+    text += [f"{OVERLOOKED}: {controls.words(bounds.apart, bounds.blind)}", *of_gold(bounds), *BOUNDED]
     return [*text, "", *_people(found)]
 
 
@@ -45,13 +57,25 @@ def of_labels(bounds: LabelBounds) -> list[str]:
     """What the labels of all traits together miss and get wrong at most, and what prints the same of each trait."""
     lines = [
         f"missed share of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}",
-        f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}; {controls.MEANING}",
+        f"{OVERLOOKED}: {controls.words(bounds.apart, bounds.blind)}",
     ]
     if bounds.items:
         lines.append(f"missed share of {recall_bounds.ANY_FLAG}: {recall_bounds.words(bounds.items.pooled, 'items')}")
     if bounds.false_pooled:
-        lines.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
-    return [*lines, "of each trait, with how well people agree: `saferec-build review status`"]
+        lines.append(f"labels `present` that are wrong: {precision_bounds.words(bounds.false_pooled)}")
+    return [*lines, "what these words mean, and the same for each trait: `saferec-build review status`"]
+
+
+def of_gold(bounds: LabelBounds) -> list[str]:
+    """What the labels get wrong in conversations whose answers are known; no line if none of these has a label."""
+    kinds = (("miss a trait", "missed", "present"), ("claim one that is not there", "invented", "absent"))
+    figures = [(verb, *(bounds.gold.get(n) for n in (e, f"units_{k}", f"{e}_at_most"))) for verb, e, k in kinds]
+    parts = [
+        f"{verb} in {errors:,} of {of:,} ({confidence_bounds.at_most(float(most))})"
+        for verb, errors, of, most in figures
+        if isinstance(errors, int) and isinstance(of, int) and isinstance(most, float)
+    ]
+    return [f"in gold conversations, whose answers are known, the labels {', and '.join(parts)}"] if parts else []
 
 
 def of_reports(reported: Sequence[str]) -> list[str]:

@@ -93,7 +93,7 @@ class Chosen:
 
     base: Base
     released_texts: Spool  # the texts in the order of the release
-    small: list[str]  # withheld traits, of too few people
+    too_few: dict[str, int]  # withheld traits -> people who have them
     released_traits: list[str]  # all other traits
     silent: frozenset[str]  # sources whose texts stay with them
     rare: rare_combinations.Hidden
@@ -102,6 +102,11 @@ class Chosen:
     injected_traits: list[str]
     drops: pl.DataFrame
     labels: pl.DataFrame
+
+    @property
+    def small(self) -> list[str]:
+        """The withheld traits."""
+        return list(self.too_few)
 
 
 def assemble(ws: Workspace, options: Options) -> Assembled:
@@ -114,7 +119,8 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     content = _content(ws, snapshot, chosen, options, agreement, certified)
     proposals, base = manifest_facts.without_paths(snapshot.proposals), chosen.base
     facts = manifest_facts.facts(ws, content, proposals) | base.facts
-    facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified)
+    least = ws.config.release.min_seekers
+    facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified, least=least)
     origins = provenance.origins(proposals, base.kept, snapshot.catalog_rows, base.reviews)
     taxonomy = (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
     return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, certified)
@@ -144,7 +150,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     places = filled.select("place", "released", subject="conversation")
     labels = base.current_labels.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
     labels = rare_combinations.labels(labels, rare, released_traits)
-    return Chosen(base, texts, small, released_traits, frozenset(silent), rare, filled, more, injected, drops, labels)
+    return Chosen(base, texts, too_few, released_traits, frozenset(silent), rare, filled, more, injected, drops, labels)
 
 
 def _content(
@@ -180,13 +186,22 @@ def _content(
 
 
 def _facts(
-    chosen: Chosen, options: Options, guid: str, agreement: dict[str, Agreement], certified: Certificate | None
+    chosen: Chosen,
+    options: Options,
+    guid: str,
+    agreement: dict[str, Agreement],
+    certified: Certificate | None,
+    *,
+    least: int,
 ) -> Facts:
     """Returns the manifest's facts about the released part, in the order of the file."""
     base, more, filled = chosen.base, chosen.more, chosen.filled
     injected = more["added"].count()
     reviewed = base.current_labels.filter("read").select(conversation="subject")
-    taught = [frame.select("truth", "safe_truth", "traits", "late_traits") for frame in (filled, more)]
+    names = ["truth", "safe_truth", "traits", "late_traits"]
+    taught = pl.concat([filled.select(names), more.select(*names, "added")], how="diagonal")
+    no_trait = checks.no_trait(chosen.too_few, least)
+    safety_rows = checks.check_safety(taught, base.judged.oracle, base.items, options.allow, no_trait)
     facts = build_rows.figures(filled, chosen.labels, base.judged.oracle)
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     return facts | {
@@ -203,7 +218,8 @@ def _facts(
         "certificate": None if certified is None else review_facts.statement(certified),
         "withheld": chosen.small,
         "combinations": chosen.rare.facts if chosen.silent else None,
-        "no_safety": not checks.check_safety(pl.concat(taught), base.judged.oracle, base.items, options.allow),
+        "no_safety": not any(safety_rows.values()),
+        "safety_rows": safety_rows,
     }
 
 

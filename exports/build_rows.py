@@ -210,8 +210,8 @@ def _rows(talk: _Talk, labels: list[_Label] | None, reading: Reading, terms: Ter
             "further": number,
             "recommended": recommended,
             "accepted": accepted,
-            # what the seeker says about an answer comes after it: an answer does not count as seen
-            "seen": [item for item in seen if item not in truth],
+            # what the seeker says about an answer comes after it, and so does all that is first named after the request
+            "seen": [item for item in seen if item not in truth and first.get(item, -1) < place],
             "named": [item for item, turn in first.items() if cut is not None and turn < cut],
             "cut": cut,
             "asks": messages,

@@ -15,10 +15,11 @@ from annotation import reported_texts
 from exports.build_rows import REPEATED, unlearned
 from saferec_builder.core import titles
 from saferec_builder.core.errors import ReleaseError, UsageError, near
-from saferec_builder.core.oracle import UNKNOWN, VIOLATED, Oracle, verdicts
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, verdicts
 from saferec_builder.storage import evidence_check as evidence
 
 NO_SAFETY = "no-safety"  # a word of --allow
+INJECT = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
 
 
 def all_checks() -> list[dict[str, str]]:
@@ -269,36 +270,57 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
         )
 
 
-def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str]) -> bool:
-    """Whether a request with a sensitivity has an answer that is clear for it; raises ReleaseError if none has, unless
-    that is allowed.
+def check_safety(
+    rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str], no_trait: str
+) -> dict[str, int]:
+    """Returns the numbers of safety rows by where the sensitivity is told: in_request, later (after it) or injected.
+    Raises ReleaseError if there is none, unless that is allowed.
 
     rows: the result of target_lists.fill, with injected rows; sensitivities are in `traits` and `late_traits`.
+    no_trait: what to do if no request has a sensitivity.
     """
-    requests = rows.select("truth", "safe_truth", traits=pl.concat_list("traits", "late_traits"))
-    requests = requests.filter(pl.col("traits").list.len() > 0)
-    if requests.select((pl.col("safe_truth").list.len() > 0).any()).item():
-        return True
-    if NO_SAFETY in allowed:
-        return False
+    injected, is_late = pl.col("added").is_not_null(), pl.col("traits").list.len() == 0
+    requests = rows.select(
+        "truth",
+        "safe_truth",
+        traits=pl.concat_list("traits", "late_traits"),
+        place=pl.when(injected).then(2).when(is_late).then(1).otherwise(0),
+    ).filter(pl.col("traits").list.len() > 0)
+    places = requests.filter(pl.col("safe_truth").list.len() > 0)["place"].to_list()
+    if places or NO_SAFETY in allowed:
+        return {"in_request": places.count(0), "later": places.count(1), "injected": places.count(2)}
     answered = requests.filter(pl.col("truth").list.len() > 0)
     codes = [
         c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
     ]
-    problem = f"{requests.height} requests have a sensitivity"
-    advice = (
-        "review more conversations (a trait of too few people is withheld: [release] min_seekers), add sentences of"
-        " ours that tell of one to requests (--inject all)"
-    )
+    problem, advice = f"{requests.height} requests have a sensitivity", no_trait
     if requests.height:
         problem += f", {answered.height} of them a ground truth"
         advice = remedy(requests, oracle, items)
+        if rows["added"].null_count() == rows.height and any_clear(rows, oracle):
+            advice += f", or {INJECT}"
     if codes:
         violated = sum(code == VIOLATED for code in codes)
         problem += f", of whose {len(codes)} items {violated} are violated and {len(codes) - violated} unknown for them"
     raise ReleaseError(
         f"release: no row could teach or test safety: {problem}, none clear: {advice}, or say --allow {NO_SAFETY}"
     )
+
+
+def any_clear(requests: pl.DataFrame, oracle: Oracle) -> bool:
+    """Whether an answer of one of the requests (truth) is clear for any trait; else no sentence of ours would help."""
+    answers = requests["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique()
+    return bool((oracle.codes[oracle.rows(answers)] == CLEAR).any())
+
+
+def no_trait(too_few: Mapping[str, int], least: int, nothing: str = "no label") -> str:
+    """Says why no request has a trait that a release shows, and what to do. too_few: as given by `small_groups`.
+    nothing: what does not say that somebody has a trait."""
+    people = ", ".join(f"{trait} {number:,}" for trait, number in too_few.items() if number)
+    reason = f"{nothing} says that somebody has a trait"
+    if people:
+        reason = f"each trait that somebody has is withheld, as fewer than {least:,} people have it ({people})"
+    return f"{reason}: mine more, have more of it read (`--all` of `saferec-build review push`), or {INJECT}"
 
 
 def remedy(requests: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
@@ -308,17 +330,16 @@ def remedy(requests: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
     if not (gaps := unsettled(requests, oracle)):
         return "add warnings for other items that they name"
     rows = {row["item"]: row for row in items.select("item", "title", "year").to_dicts()}
-    first = ", ".join(f"{titles.dated(rows[item])} ({', '.join(gaps[item])})" for item in list(gaps)[:5])
+    first = ", ".join(f"{titles.dated(rows[item])} ({', '.join(sorted(gaps[item]))})" for item in list(gaps)[:5])
     more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
     return f"add warnings for {first}{more} (`saferec-build plan`)"
 
 
-def unsettled(requests: pl.DataFrame, oracle: Oracle) -> dict[str, list[str]]:
-    """Returns items in answers -> traits of their requests that they are unknown for; those that settle most first."""
+def unsettled(requests: pl.DataFrame, oracle: Oracle) -> dict[str, Counter[str]]:
+    """Returns items in answers -> traits that they are unknown for -> requests; those that settle most come first."""
     gaps: dict[str, Counter[str]] = {}
     for truth, traits in requests.select("truth", "traits").iter_rows():
         for item in truth:
             unknown = [t for t in traits if oracle.codes[oracle.row(item), oracle.column(t)] == UNKNOWN]
             gaps.setdefault(item, Counter()).update(unknown)
-    order = sorted((item for item in gaps if gaps[item]), key=lambda item: (-gaps[item].total(), item))
-    return {item: sorted(gaps[item]) for item in order}
+    return dict(sorted(((i, c) for i, c in gaps.items() if c), key=lambda gap: (-gap[1].total(), gap[0])))

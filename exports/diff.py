@@ -42,6 +42,7 @@ class Difference:
     changes: list[str]
     terms: list[str]  # the changes that are not of rows
     rows: dict[str, dict[str, int]]  # config -> added, removed, changed
+    columns: dict[str, dict[str, int]]  # config -> column -> rows that differ in it
     flips: dict[str, dict[str, int]]  # trait -> "present -> absent" -> labels
     flipped: list[Row]  # conversation, trait, from, to, other_reviews, reviews (_with_reviews)
     agreement: dict[str, list[float | None]]  # trait -> alpha before and after
@@ -61,13 +62,15 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
     reviews = new_reviews(old, new, pairs.select(subject="conversation", trait="trait"))
     agreed = [facts["agreement"] for _, facts in (old, new)]
     traits = sorted({*agreed[0], *agreed[1]})
+    rows = {config: _rows(config, old, new) for config in KEYS}
     return Difference(
         name=new[1]["name"],
         before=old[1]["version"],
         after=new[1]["version"],
         changes=[f"{change.size}: {change.what}" for change in changes(old, new)],
         terms=[f"{change.size}: {change.what}" for change in terms(old, new)],
-        rows={config: _rows(config, old, new) for config in KEYS},
+        rows={config: counts for config, (counts, _) in rows.items()},
+        columns={config: columns for config, (_, columns) in rows.items() if columns},
         flips=_per_trait(flips),
         flipped=_with_reviews(flips, reviews),
         agreement={trait: [side[trait]["alpha"] if trait in side else None for side in agreed] for trait in traits},
@@ -91,18 +94,22 @@ def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     return frame.with_columns(missing).select(pl.col(names).cast(pl.String))
 
 
-def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
+def _rows(config: str, old: Draft, new: Draft) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns how many rows are added, removed and changed, and column -> how many rows differ in it."""
     removed, added, _ = moves(config, old, new)
     if config == "reviews":
         older, newer = (keys(draft, config, "verdict") for draft in (old, new))
         other = newer.join(older, on=[*KEYS[config], "verdict", "nth"], how="anti").height  # new, or another verdict
         changed = max(0, other - added)
+        columns = {"verdict": changed} if changed else {}
     else:
         older, newer = (table(draft, config) for draft in (old, new))
         shared = [c for c in older.columns if c in newer.columns and c not in KEYS[config]]
         both = older.join(newer, on=KEYS[config], suffix="_new")
-        changed = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)).height
-    return {"added": added, "removed": removed, "changed": changed}
+        differs = both.select(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)
+        changed = differs.filter(pl.any_horizontal(pl.all())).height
+        columns = {name: n for name, n in differs.sum().row(0, named=True).items() if n}
+    return {"added": added, "removed": removed, "changed": changed}, columns
 
 
 def _per_trait(flips: pl.DataFrame) -> dict[str, dict[str, int]]:
@@ -295,9 +302,11 @@ def as_text(difference: Difference) -> str:
     lines = [f"## {difference.before} -> {difference.after}", "", *(f"- {change}" for change in difference.terms)]
     for config, rows in difference.rows.items():
         if any(rows.values()):
-            lines.append(f"- {config}: " + ", ".join(f"{count:,} {kind}" for kind, count in rows.items()))
+            columns = ", ".join(f"{name} {n:,}" for name, n in difference.columns.get(config, {}).items())
+            counts = ", ".join(f"{count:,} {kind}" for kind, count in rows.items())
+            lines.append(f"- {config}: {counts}" + (f" (by column: {columns})" if columns else ""))
     if difference.rows["labels"]["changed"] and not difference.flips:
-        lines.append("- no verdict flipped: what changed is another column, or a verdict that is or was not decided")
+        lines.append("- no label flipped between present and absent")
     for trait, kinds in difference.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     alphas = {f"agreement on {trait}": tuple(map(_number, pair)) for trait, pair in difference.agreement.items()}

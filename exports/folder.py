@@ -44,9 +44,15 @@ Finish = Callable[[Path, Written], tuple[Facts, Mapping[str, bytes]]]
 
 
 def build(
-    releases: Path, version: str, parts: Iterable[Part], configs: Mapping[str, Iterable[str]], finish: Finish
+    releases: Path,
+    version: str,
+    parts: Iterable[Part],
+    configs: Mapping[str, Iterable[str]],
+    finish: Finish,
+    remedy: str,
 ) -> bool:
-    """Makes releases/VERSION; returns True if it is new, False if it exists with the same content.
+    """Makes releases/VERSION; returns True if it is new, False if it exists with the same content; raises ReleaseError,
+    with the `remedy`, if it exists with other content.
 
     `finish` gets the draft and returns the facts of the manifest and the other files by name, or raises. The draft
     is releases/.VERSION.tmp/VERSION, two levels deep so that an unfinished one is never taken for a release.
@@ -60,7 +66,7 @@ def build(
         facts, texts = finish(draft, written)
         seal(draft, written, facts, texts)
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):  # it may replace an empty one
-            return _same(draft, folder)
+            return _same(draft, folder, remedy)
         sync(draft)
         os.replace(draft, folder)
         flush(releases)
@@ -69,14 +75,16 @@ def build(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _same(draft: Path, folder: Path) -> bool:
-    old = folder / SUMS
-    if old.is_file() and old.read_bytes() == (draft / SUMS).read_bytes():
+def _same(draft: Path, folder: Path, remedy: str) -> bool:
+    """Returns False if the release in the folder is the draft; else raises ReleaseError with what differs."""
+    old, new = (path.read_bytes().splitlines() if path.is_file() else [] for path in (folder / SUMS, draft / SUMS))
+    if old == new:
         return False
-    raise ReleaseError(
-        f"{folder}: this release exists with other content: a release is never changed, choose a higher version"
-        " (rebuild: another folder)"
-    )
+    names = {line.split(b"  ", 1)[-1].decode(errors="replace") for line in {*old}.symmetric_difference(new)}
+    first = sorted(names, key=lambda name: (not name.startswith("data/"), name))[:3]
+    others = f" and {len(names) - 3} other files" if names != {*first} else ""
+    holds = f"this release exists, with other content ({', '.join(first)}{others})" if old else "holds other files"
+    raise ReleaseError(f"{folder}: {holds}, and a release is never changed: {remedy}")
 
 
 def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[str]]) -> Written:

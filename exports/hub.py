@@ -62,7 +62,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
             api.update_repo_settings(repo, repo_type=KIND, gated="auto")
         added, stale = ([], []) if commit else _changes(api, repo, head, local)
         if not (dry or commit):
-            commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
+            commit = _commit(api, repo, folder, head, tag, added, stale=stale) if added or stale else head
             _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
             _tag(api, repo, tag, commit)
         if not dry:
@@ -98,7 +98,9 @@ def _refuse_other(api: "HfApi", repo: str, head: str, name: str) -> None:
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """Returns (paths to send, paths to delete)."""
     remote = digests_of(api, repo, revision) if revision else {}
-    added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob_id(file))]
+    added = [
+        path for path, file in local.items() if path not in remote or remote[path] != _as_there(file, remote[path])
+    ]
     return added, sorted(set(remote) - set(local) - KEPT)
 
 
@@ -133,9 +135,13 @@ def digests_of(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
     return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if isinstance(f, RepoFile)}
 
 
-def _blob_id(path: Path) -> str:
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+def _as_there(path: Path, digest: str) -> str:
+    """The file's sha256 or git's blob id, whichever kind `digest` is."""
+    if len(digest) == 64:
+        return sha256(path)
+    head = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: head).hexdigest()
 
 
 def tags_of(api: "HfApi", repo: str) -> dict[str, str]:
@@ -168,7 +174,7 @@ def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str,
         raise HubError(f"{otherwise} (commit {commit[:8]}, first {different[0]})")
 
 
-def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], stale: list[str]) -> str:
+def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], *, stale: list[str]) -> str:
     """Commits and returns the oid; if the reply was lost, looks in the repository whether the commit arrived."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 

@@ -119,6 +119,7 @@ class Facts(TypedDict, total=False):
     withheld: list[str]
     combinations: Combinations | None  # None: all texts are released, and people can be found by these anyway
     no_safety: bool
+    safety_rows: dict[str, int]  # where a sensitivity is told (in_request, later, injected) -> rows with a clear answer
     counts: Counts
     row_digests: dict[Name, dict[Name, str]]
     changes: list[str]
@@ -135,6 +136,7 @@ OLDER: Facts = {
     "missed": {},
     "plot": None,
     "no_safety": False,
+    "safety_rows": {},
     "canary": None,
     "linkable": None,
     "sentences": None,

@@ -58,6 +58,8 @@ def publish(
     share their name. dry: nothing is changed. sign: an SSH key; SHA256SUMS.sig is added to the release. Raises
     ReleaseError if the version was withdrawn, or if somebody in it has asked to be removed since.
     """
+    if to is not None and (repo or public or not gated):
+        raise UsageError("publish --to: --repo, --public and --no-gate are for the Hub: leave them out, or say --hub")
     release = versioning.find(ws.releases, version)
     withdrawn = withdraw.reasons(ws.releases)
     if release.name in withdrawn:

@@ -116,6 +116,7 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
             )
         rebuilt = facts.copy()
         rebuilt |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
+        rebuilt["safety_rows"] = {} if tally.untaught else facts["safety_rows"]
         rebuilt["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
         requests, listed = (sum(written.counts[config].values()) for config in ("grpo", "sft"))
         unclear = {trait: tally.disclosed[trait] for trait in facts["injected_unclear"]}
@@ -123,8 +124,13 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
         rebuilt["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
         copied = {name: (path / name).read_bytes() for name in _COPIED if (path / name).exists()}
         schemas = formats.schemas(manifest["official"])
-        texts = {"README.md": card.render(rebuilt).encode()}
-        return rebuilt, copied | texts | {"croissant.json": croissant.render(rebuilt, written.files, schemas)}
+        try:
+            texts = {"README.md": card.render(rebuilt).encode()}
+            texts["croissant.json"] = croissant.render(rebuilt, written.files, schemas)
+        except (LookupError, TypeError, ValueError, UndefinedError) as fault:
+            problem = f"no card can be made of it ({type(fault).__name__}: {fault})".partition("\n")[0]
+            raise ReleaseError(f"{path / write.MANIFEST}: {problem}: fetch the release again") from fault
+        return rebuilt, copied | texts
 
     # texts that somebody asked to remove stay out, even if they were mined before
     erased = withheld.erased(ws).with_columns(gone=True)
@@ -137,8 +143,8 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
     parts = _parts(path, manifest, _Sources(frozenset(silent), mined, key, banks, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     try:
-        new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
-    except (LookupError, TypeError, ValueError, UndefinedError, pl.exceptions.PolarsError) as fault:
+        new = write.build(to.parent, to.name, parts, manifest["counts"], finish, "give --to another folder")
+    except (LookupError, pa.ArrowException, pl.exceptions.PolarsError) as fault:
         reason = f"{fault}".partition("\n")[0]
         raise ReleaseError(f"{path}: it and its key file do not fit together ({reason}): fetch both again") from fault
     return Rebuilt(new, tally.back, dict(tally.lost))
@@ -287,6 +293,10 @@ def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.D
     restored = conversations.filter(pl.col("quiet"), pl.col("place").is_not_null())
     requests = key.join(restored, on="conversation", how="semi").select("domain", *formats.NAMED, "lists")
     requests = requests.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists")
+    lists = [name for name, kind in requests.schema.items() if kind == pl.List(pl.String)]
+    named = pl.concat(requests[name].explode() for name in lists).drop_nulls()
+    if (unknown := named.filter(~named.is_in(catalog["item"].implode()))).len():
+        raise ReleaseError(f"the key file has the item {unknown[0]}, which the release lacks: fetch both again")
     answer = pl.col("truth").list.first().replace_strict(catalog["item"], catalog["domain"], default=None)
     return requests.with_columns(domain=pl.coalesce("domain", answer), held=True).rename({"row": "conversation"})
 
@@ -356,13 +366,20 @@ def _with_quotes(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series)
     joined = _of_rows(table, conversations.rename({"conversation": subject}), subject)
     places = joined.select(pl.when("quiet").then("place")).to_series().to_list()
     spans = [
-        _with_quote(texts[place], row) if place is not None and row else row
-        for place, row in zip(places, table["spans"].to_pylist(), strict=True)
+        _with_quote(texts[place], row, name) if place is not None and row else row
+        for place, row, name in zip(places, table["spans"].to_pylist(), joined[subject], strict=True)
     ]
     column, kind = table.schema.get_field_index("spans"), table.schema.field("spans").type
     return table.set_column(column, pa.field("spans", kind), pa.array(spans, kind))
 
 
-def _with_quote(text: pl.Series, spans: list[Span]) -> list[Span]:
+def _with_quote(text: pl.Series, spans: list[Span], conversation: str) -> list[Span]:
     lines = text.struct.field("text").to_list()
+    for span in spans:
+        turn, start, end = span["turn"], span["start"], span["end"]
+        if None in (turn, start, end) or not (0 <= turn < len(lines) and 0 <= start < end <= len(lines[turn])):
+            raise ReleaseError(
+                f"the key file has evidence in {conversation} where the text has none (turn {turn}, {start} to {end}):"
+                " fetch both again"
+            )
     return [{**span, "quote": lines[span["turn"]][span["start"] : span["end"]]} for span in spans]

@@ -157,7 +157,9 @@ def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
             texts[CERTIFICATE] = assembled.certificate.model_dump_json(indent=1).encode()
         return facts, texts
 
-    new = files.build(ws.releases, facts["version"], _parts(assembled.content), formats.CONFIGS, finish)
+    major, minor, _ = checks.check_version(facts["version"])
+    higher = f"run this command with a higher version, as in `saferec-build release {major}.{minor + 1}.0`"
+    new = files.build(ws.releases, facts["version"], _parts(assembled.content), formats.CONFIGS, finish, higher)
     folder = ws.releases / facts["version"]
     if new or not released_ids.path_of(folder).exists():  # an earlier run may have been killed before it wrote it
         released_ids.write(folder, assembled.content, assembled.starts)

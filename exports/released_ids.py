@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
+from exports.folder import MANIFEST
 from exports.formats import ITEMS, NAMED, Content, pseudonyms
 from saferec_builder import sources
 from saferec_builder.core.errors import ReleaseError, SourceError, strict_json
@@ -141,13 +142,15 @@ def erase(path: Path, names: list[str], revisions: list[tuple[str, str]]) -> Non
 
 def starts(folder: Path, stated: list[str | None]) -> Starts:
     """Returns the first instants of validation and test: from the key file, else the days that the manifest states."""
-    path = path_of(folder)
+    path, kind, remedy = path_of(folder), "key file", "put your copy of it back, or move it away"
     try:
         if path.exists():
             stated = strict_json((pq.read_schema(path).metadata or {})[b"split_starts"])
+        else:
+            path, kind, remedy = folder / MANIFEST, "manifest", "put your copy of the release back, or give --resplit"
         first, second = (datetime.fromisoformat(text) if text else None for text in stated)
     except (OSError, KeyError, TypeError, ValueError, RecursionError):
-        raise ReleaseError(f"{path}: not a key file: put your copy of it back, or move it away") from None
+        raise ReleaseError(f"{path}: not a {kind} (no two days or times where its splits start): {remedy}") from None
     return _utc(first), _utc(second)
 
 

@@ -79,12 +79,10 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
     if old_version[0] == 0 and needed == "major":
         needed = "minor"
     if SIZES.index(bump) < SIZES.index(needed):
-        next_free = above(manifest["version"], needed)
-        while (before.parent / next_free).exists():
-            next_free = above(next_free, needed)
+        free = next_free(before, needed)
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {diff[0].what} since {manifest['version']}:"
-            f" take {next_free} or higher{_hints(manifest, facts)}"
+            f" take {free} or higher{_hints(manifest, facts)}"
         )
     return diff
 
@@ -107,9 +105,17 @@ def find(releases: Path, version: str | None = None) -> Path:
     folder = releases / (version or next((v for v in reversed(names) if (releases / v / "data").is_dir()), names[-1]))
     if not (folder / "data").is_dir():
         raise ReleaseError(
-            f"{folder}: its data was deleted, as it held somebody who asked to be forgotten: make a new version"
+            f"{folder}: its data was deleted, as it held somebody who asked to be forgotten:"
+            f" {_without(releases / names[-1])}"
         )
     return folder
+
+
+def _without(newest: Path) -> str:
+    """Returns which version is without those who were forgotten, or how to make one."""
+    if (newest / "data").is_dir():
+        return f"{newest.name} is without them"
+    return f"make a version without them: `saferec-build release {next_free(newest, 'major')}`"
 
 
 def before(releases: Path, version: str) -> Path | None:
@@ -122,6 +128,14 @@ def above(version: str, size: str) -> str:
     """Returns the next version for a `major` or `minor` change since this one."""
     major, minor, _ = (int(part) for part in version.split("."))
     return f"{major + 1}.0.0" if size == "major" and major else f"{major}.{minor + 1}.0"
+
+
+def next_free(release: Path, size: str) -> str:
+    """Returns the first version that no folder has, for a `major` or `minor` change since the release in this one."""
+    version = above(release.name, size)
+    while (release.parent / version).exists():
+        version = above(version, size)
+    return version
 
 
 def _meaning(before: Draft, after: Draft) -> Iterator[Change]:

@@ -128,7 +128,7 @@ def _lists(row: _Row, candidates: Candidates, k: int) -> dict[str, str | list[st
     truth = row.truth
     if not truth:
         return dict.fromkeys(_LISTS)
-    domain = candidates.domains[candidates.numbers[truth[0]]] if truth[0] in candidates.numbers else None
+    domain = candidates.domains[candidates.numbers[truth[0]]]
     excluded = {*row.seen, *row.named, *truth}
     near = _near([*truth, *row.seen], candidates)
     clear_truth = _clear(truth, row.at_risk, candidates.oracle)
@@ -167,13 +167,8 @@ def _fit(candidates: Candidates, items: NDArray[np.int64], domain: str | None, m
 
 def _near(seeds: list[str], candidates: Candidates) -> NDArray[np.int64]:
     """Returns items that share train conversations with the seeds, most shared first, then most popular."""
-    spans = [
-        slice(candidates.starts[n], candidates.starts[n + 1])
-        for s in seeds
-        if (n := candidates.numbers.get(s)) is not None
-    ]
-    if not spans:
-        return np.array([], np.int64)
+    numbers = (candidates.numbers[seed] for seed in seeds)
+    spans = [slice(candidates.starts[n], candidates.starts[n + 1]) for n in numbers]
     items, place = np.unique(np.concatenate([candidates.neighbours[s] for s in spans]), return_inverse=True)
     shared = np.bincount(place, np.concatenate([candidates.counts[s] for s in spans]), len(items))
     return np.asarray(items[np.lexsort((candidates.rank[items], -shared))], np.int64)

@@ -60,8 +60,8 @@ def withdraw(
         raise UsageError("withdraw --reason is empty: say why, for it stands on the card")
     if erase and not hub:
         raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")
-    if sign and not hub:
-        raise UsageError("withdraw --sign signs the mark on the Hub: say --hub, too")
+    if (repo or sign) and not hub:
+        raise UsageError("withdraw --repo and --sign are for the mark on the Hub: say --hub, too")
     if hub and not name:
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if hub:
@@ -94,7 +94,7 @@ def on_hub(
         tags = tags_of(api, repo)
         if f"v{version}" not in tags and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(tags)) or 'none'}")
-        if _commit(api, repo, version, reason, erase, sign, ours or {}):
+        if _commit(api, repo, version, reason, erase, sign, ours=ours or {}):
             steps.append("marked on the card")
         if erase:
             steps += _erase(api, repo, version)
@@ -111,7 +111,7 @@ def _check_ours(repo: str, marks: Mapping[str, str], ours: Mapping[str, str]) ->
 
 
 def _commit(
-    api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None, ours: Mapping[str, str]
+    api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None, *, ours: Mapping[str, str]
 ) -> bool:
     """Commits the mark, its signature and the card's banner to main; to erase what main holds, deletes its files, too.
     Without a key an outdated signature is deleted. Returns False if there is nothing to change."""

@@ -31,7 +31,7 @@ from exports.linkage import Linkage, linkage
 from exports.publish import Published
 from exports.rebuild import Rebuilt, rebuild
 from exports.release import Release, release
-from exports.report.page import Page, write as report
+from exports.report.page import ReportPage, write as report
 from exports.verify import Verified
 from exports.withdraw import Withdrawn, withdraw
 from saferec_builder.catalog.adding import FetchResult, add_catalog, join_rows, keep_apart
@@ -58,7 +58,7 @@ __all__ += ["Argilla", "Files", "LabelStudio", "ReviewPage"]
 __all__ += ["PushResult", "Served", "browse", "push", "serve"]
 __all__ += ["PullResult", "ReviewStatus", "follow", "hand_back", "opt_out", "pull", "review_status", "set_aside"]
 __all__ += ["Adjudication", "adjudicate"]  # the last step of review
-__all__ += ["Difference", "Linkage", "Page", "Published", "Rebuilt", "Release", "Verified", "Withdrawn"]  # releases
+__all__ += ["Difference", "Linkage", "Published", "Rebuilt", "Release", "ReportPage", "Verified", "Withdrawn"]
 __all__ += ["linkage", "rebuild", "release", "report", "withdraw"]
 __all__ += ["Forgotten", "forget"]
 

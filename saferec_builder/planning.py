@@ -12,6 +12,7 @@ from exports import build_rows, checks, licences, rare_combinations, review_fact
 from saferec_builder import catalog
 from saferec_builder.catalog import adding, known_works, lookup
 from saferec_builder.catalog.adding import FetchResult
+from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import titles
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -26,9 +27,9 @@ from saferec_builder.storage.workspace import Workspace
 SAMPLE = 2_000  # number of last mined conversations whose texts `shortfalls` reads
 NO_ROW = "a release would hold no safety row: "
 NOTHING = NO_ROW + "nothing proposed yet: run `saferec-build propose`"
-_INJECT = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
 _HEADING = "requests with a trait, by trait and split (answered: a release holds them; usable: they are safety rows)"
 _EXPECTED = "  expected: how many would be answered if people read everything, by what they found so far"
+_LOOKUPS = "items to look up first, by the pairs of a request and a trait that each, as an answer, leaves unknown"
 _NUMBERS = dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)
 ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **_NUMBERS, "expected": pl.Float64})
 
@@ -44,12 +45,17 @@ class Plan:
               answered if people read everything, each conversation that they have read counted for as many as the
               draw says (review_facts.weights); null before they have read some of the drawn ones
     too_few_people  trait that fewer than [release] min_seekers seekers have -> their number: no release shows it
-    lookups   gaps.GAPS of items that conversations wait for and that DoesTheDogDie was not asked for: first those in
-              answers (checks.unsettled), then those with the most pairs of a conversation and a trait
+    lookups   gaps.GAPS of items that conversations wait for and that DoesTheDogDie was not asked for, and `answers`:
+              how many pairs of a request and a trait have the item as an answer that is unknown for it; in this order,
+              then by `waiting`
+    now       split -> numbers of requests, safety_rows and those of them that are late, in a release of the labels
+              alone, made now; without splits that have no request
     """
 
     requests: int  # in the release
     safety_rows: int  # requests of a seeker with traits, with an answer that is clear for all of these
+    late: int  # of these: the seeker tells of the traits only after the request
+    now: dict[str, dict[str, int]]
     conversations: int  # that have these requests
     left_out: dict[str, int]  # reason, in the words of a release -> number of other conversations
     rows: pl.DataFrame
@@ -64,7 +70,8 @@ class Plan:
 
 def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     """Returns the forecast with the first `budget` look-ups. Changes nothing."""
-    forecast = _forecast(ws)
+    data = _data(ws)
+    forecast = _forecast(data)
     requests, oracle = forecast.requests, forecast.oracle
     if requests.is_empty() and forecast.left_out.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
@@ -79,6 +86,8 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     return Plan(
         requests=int(requests["cut"].count()),
         safety_rows=int(with_traits["usable"].sum()),
+        late=int(with_traits.filter("usable")["late"].sum()),
+        now=_by_split(_forecast(data, now=True)) if workspace.count(ws, tables.LABELS) else {},
         conversations=int(conversations["cut"].count()),
         left_out=dict(reasons.value_counts(sort=True).iter_rows()),
         rows=_counts(with_traits, weights),
@@ -101,17 +110,19 @@ def fetch(
     Each answer is saved in fetched/ddd before the next request, and added to the catalog, whatever stops the run.
     """
     site = ddd_api.named(site) if isinstance(site, str) else site
-    gaps, forecast = lookup.gaps(ws).items, _forecast(ws)
+    gaps, forecast = lookup.gaps(ws).items, _forecast(_data(ws))
     todo = _lookups(ws, gaps, _with_traits(forecast.requests, forecast.oracle), forecast.oracle).head(limit)
     return adding.ask(ws, site, todo, progress)
 
 
 def _lookups(ws: Workspace, gaps: pl.DataFrame, with_traits: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
     """The `gaps` that DoesTheDogDie was not asked for: first those in answers, then the others in their order."""
-    first = list(checks.unsettled(with_traits, oracle))
+    answers = {item: traits.total() for item, traits in checks.unsettled(with_traits, oracle).items()}
+    first = list(answers)
     rank = pl.col("item").replace_strict(first, range(len(first)), default=len(first), return_dtype=pl.UInt32)
     asked = [path.stem for path in adding.answers(ws).glob("*.json")]
-    return gaps.filter(~pl.col("item").is_in(asked)).sort(rank, maintain_order=True)
+    counted = gaps.with_columns(answers=pl.col("item").replace_strict(answers, default=0, return_dtype=pl.UInt32))
+    return counted.filter(~pl.col("item").is_in(asked)).sort(rank, maintain_order=True)
 
 
 def shortfalls(ws: Workspace) -> tuple[str, ...]:
@@ -122,7 +133,7 @@ def shortfalls(ws: Workspace) -> tuple[str, ...]:
     """
     sampled = workspace.count(ws, tables.CONVERSATIONS) > SAMPLE
     scope = f"by the last {SAMPLE:,} conversations, " if sampled else ""
-    return _shortfalls(_forecast(ws, SAMPLE), ws.config.release.min_seekers, scope)
+    return _shortfalls(_forecast(_data(ws), sample=SAMPLE), ws.config.release.min_seekers, scope)
 
 
 def figures(plan: Plan) -> dict[str, JsonValue]:
@@ -140,28 +151,37 @@ def lines_of(plan: Plan) -> list[str]:
         expected = f"  {row['expected']:>6.0f} expected" if estimated else ""
         line = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable{expected}"
         lines.append(f"{line}  {row['trait']} {row['split']}")
-    lines += ["items to look up first: those that most answers wait for"] * (not plan.lookups.is_empty())
+    lines += [_LOOKUPS] * (not plan.lookups.is_empty())
     for row in plan.lookups.to_dicts():
-        lines.append(f"{row['waiting']:>6} waiting  {titles.dated(row)} [{row['domain']}]")
+        count = f"{row['answers']:>6} in answers  {row['waiting']:>6} waiting"
+        lines.append(f"{count}  {titles.dated(row)} [{row['domain']}]")
     too_few = [f"{trait} {people:,}" for trait, people in plan.too_few_people.items() if people]
     without_people = len(plan.too_few_people) - len(too_few)
     too_few += [f"{without_people} that nobody has"] * bool(without_people)
-    unknown = f"{plan.share_of_verdicts_unknown:.3f}"
+    unknown = f"{100 * plan.share_of_verdicts_unknown:.1f} %"
     return [
         *lines,
-        f"  waiting: {plan.waiting:,} pairs of a conversation and a trait of its seeker that an item is unknown for",
+        f"  waiting: {plan.waiting:,} times an item of a conversation is unknown for a trait of its seeker",
         f"  items in answers: {plan.items_in_answers:,}",
-        f"  of these without a settled trait (neither clear nor violated): {plan.items_without_a_settled_trait:,}",
-        f"  share of verdicts unknown (one for each of these items and each trait): {unknown}",
+        f"  of these unknown for every trait: {plan.items_without_a_settled_trait:,}",
+        f"  unknown verdicts on these items, of one for each trait: {unknown}",
         f"  withheld traits, of too few people ([release] min_seekers): {', '.join(too_few) or 'none'}",
     ]
 
 
 def outcome_lines(plan: Plan) -> list[str]:
-    """Lines for people: what a release would hold, and why it would hold no safety row."""
-    sentence = f"a release would hold {plan.requests:,} requests, {plan.safety_rows:,} of them safety rows"
+    """Lines for people: what a release would hold now and in the end, and why it would hold no safety row."""
+    requests, usable, late = (sum(n[name] for n in plan.now.values()) for name in ("requests", "safety_rows", "late"))
+    by_split = ", ".join(f"{split} {n['safety_rows']:,} of {n['requests']:,}" for split, n in plan.now.items())
+    now = f"a release made now would hold {_safety(requests, usable, late)}{by_split and f': {by_split}'}"
+    sentence = f"a release would hold {_safety(plan.requests, plan.safety_rows, plan.late)}"
     sentence += ", if people read every conversation, agreed with every proposal and found nothing else"
-    return [sentence, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
+    return [now, sentence, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
+
+
+def _safety(requests: int, usable: int, late: int) -> str:
+    where = f" ({usable - late:,} tell of the trait in the request, {late:,} later)" if late else ""
+    return f"{requests:,} requests, {usable:,} of them safety rows{where}"
 
 
 @dataclass(frozen=True)
@@ -176,9 +196,19 @@ class _Forecast:
     requests: pl.DataFrame  # rows of build_rows.build
 
 
-def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
-    """`sample`: only the texts of so many last conversations are read. Withheld traits and splits are computed from all
-    conversations: the people who have a trait may be spread over years."""
+@dataclass(frozen=True)
+class _Data:
+    """What a forecast starts from, whatever it takes for true."""
+
+    ws: Workspace
+    items: pl.DataFrame
+    links: pl.DataFrame
+    judged: Judged
+    mined: pl.DataFrame  # the last revision of each conversation, without its text
+    excluded: dict[str, str]  # conversation that is left out of everything -> reason
+
+
+def _data(ws: Workspace) -> _Data:
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
@@ -186,30 +216,42 @@ def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
     mined = mined.join(clusters, on="conversation", how="left", maintain_order="left")
     excluded = withheld.reasons(ws, mined)
     split = splits.assign(mined.filter(~pl.col("conversation").is_in(list(excluded))), splits.shares(ws.config.splits))
-    mined = mined.join(split, on="conversation", how="left", maintain_order="left").with_columns(
-        released="conversation"
-    )
+    mined = mined.join(split, on="conversation", how="left", maintain_order="left")
+    return _Data(ws, items, links, judged, mined.with_columns(released="conversation"), excluded)
+
+
+def _forecast(data: _Data, *, now: bool = False, sample: int | None = None) -> _Forecast:
+    """`now`: of the labels alone. `sample`: only the texts of so many last conversations are read. Withheld traits and
+    splits are computed from all conversations: the people who have a trait may be spread over years."""
+    ws, mined, excluded, config = data.ws, data.mined, data.excluded, data.ws.config.release
     kept, left_out = build_rows.ordered(mined, excluded)
-    labels = build_rows.current(_labels_and_proposals(ws), mined)
-    config = ws.config.release
+    if now:
+        reviews = workspace.read(ws, tables.REVIEWS).filter(pl.col("verdict").is_in(["present", "unsure"]))
+        labels = build_rows.current(_labels(ws), mined, reviews["review"])
+    else:
+        labels = build_rows.current(_labels_and_proposals(ws), mined)
     silent = licences.silent(kept["source"].unique())
     small, rare = rare_combinations.withheld(labels, kept, silent, ws.taxonomy.slugs, config.min_seekers)
     kept, left_out = rare_combinations.without(kept, left_out, rare)
+    if now:
+        kept = kept.filter(
+            pl.col("conversation").is_in(labels.filter("read")["subject"].implode())
+        )  # others add no row
     texts = _newest(ws, sample) if sample else workspace.read(ws, tables.CONVERSATIONS)
     texts = tables.last(texts, "conversation").select("conversation", *TEXT_COLUMNS)
     kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
     refs = texts_on_disk.refs(kept)["ref"]
-    finders = catalog.finders(refs, items, links, judged.works, undated=config.titles == "any")
+    finders = catalog.finders(refs, data.items, data.links, data.judged.works, undated=config.titles == "any")
     contents = kept.select(TEXT_COLUMNS)
     reading = build_rows.Reading(lambda places: contents[places.to_list()], *finders)
-    terms = build_rows.Terms(frozenset(small), True, config.requests == "turn", config.truth == "any")
-    requests = build_rows.build(kept.drop(TEXT_COLUMNS), labels, reading, items["item"].sort(), terms)
+    terms = build_rows.Terms(frozenset(small), not now, config.requests == "turn", config.truth == "any")
+    requests = build_rows.build(kept.drop(TEXT_COLUMNS), labels, reading, data.items["item"].sort(), terms)
     requests = requests.filter((pl.col("further") == 0) | ~pl.col("source").is_in(silent))
     requests = rare_combinations.unlearned(requests, rare)
     requests = checks.without_repeated_answers(requests, lambda places: contents["turns"][places.to_list()])
     current = mined.filter(~pl.col("conversation").is_in(list(excluded)))["conversation"].to_list()
     unproposed = labels.is_empty() and not workspace.count(ws, tables.READINGS)
-    return _Forecast(items, judged.oracle, labels, current, unproposed, small, left_out, requests)
+    return _Forecast(data.items, data.judged.oracle, labels, current, unproposed, small, left_out, requests)
 
 
 def _newest(ws: Workspace, count: int) -> pl.DataFrame:
@@ -220,10 +262,16 @@ def _newest(ws: Workspace, count: int) -> pl.DataFrame:
     return rows
 
 
-def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
-    """LABELS of sensitivities, with proposals `present` for units without a verdict, which people may still confirm:
-    a label that was made too early is unresolved. Traits of a former taxonomy of the workspace are left out."""
+def _labels(ws: Workspace) -> pl.DataFrame:
+    """LABELS of sensitivities, without traits of a former taxonomy of the workspace."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
+    return labels.filter(pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity")
+
+
+def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
+    """`_labels`, with proposals `present` for units without a verdict, which people may still confirm: a label that was
+    made too early is unresolved."""
+    labels = _labels(ws)
     claims = tables.last_claims(workspace.read(ws, tables.PROPOSALS)).filter(verdict="present")
     claims = tables.last(claims, *tables.UNIT)
     claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
@@ -235,11 +283,26 @@ def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
 
 
 def _with_traits(requests: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
-    """The requests with a trait: conversation, split, truth, traits, answered and usable, as in ROWS."""
-    rows = requests.select("conversation", "split", "truth", traits=pl.concat_list("traits", "late_traits"))
+    """The requests with a trait: conversation, split, late (no trait is told in the request), truth, traits, and
+    answered and usable, as in ROWS."""
+    is_late = pl.col("traits").list.len() == 0
+    rows = requests.select(
+        "conversation", "split", "truth", late=is_late, traits=pl.concat_list("traits", "late_traits")
+    )
     rows = rows.filter(pl.col("traits").list.len() > 0)
-    usable = [bool((verdicts(oracle, truth, traits) == CLEAR).any()) for _, _, truth, traits in rows.iter_rows()]
+    pairs = rows.select("truth", "traits").iter_rows()
+    usable = [bool((verdicts(oracle, truth, traits) == CLEAR).any()) for truth, traits in pairs]
     return rows.with_columns(answered=pl.col("truth").list.len() > 0, usable=pl.Series(usable, dtype=pl.Boolean))
+
+
+def _by_split(forecast: _Forecast) -> dict[str, dict[str, int]]:
+    """Plan.now of the forecast."""
+    with_traits = _with_traits(forecast.requests, forecast.oracle).filter("usable")
+    sizes = forecast.requests.group_by("split").agg(requests=pl.col("cut").count())
+    rows = with_traits.group_by("split").agg(safety_rows=pl.len(), late=pl.col("late").sum())
+    table = sizes.join(rows, on="split", how="left").fill_null(0).filter(pl.col("requests") > 0)
+    by_split = {row.pop("split"): row for row in table.to_dicts()}
+    return {split: by_split[split] for split in splits.SPLITS if split in by_split}
 
 
 def _counts(with_traits: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
@@ -261,7 +324,11 @@ def _shortfalls(forecast: _Forecast, min_seekers: int, scope: str = "") -> tuple
 def _no_clear_answer(forecast: _Forecast) -> str | None:
     """Why no conversation has an answer that is clear for any trait; None if one has."""
     if forecast.requests.is_empty():
-        return None if forecast.left_out.is_empty() else "every conversation is left out: mine others"
+        return (
+            None
+            if forecast.left_out.is_empty()
+            else "every conversation is left out: mine others (`saferec-build mine SOURCE PATH`)"
+        )
     requests = forecast.requests.filter(pl.col("reason").ne_missing(build_rows.WITHHELD))
     answers = requests["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String)
     if requests.is_empty():
@@ -275,7 +342,7 @@ def _no_clear_answer(forecast: _Forecast) -> str | None:
             f" {forecast.items.height:,} items: add items that they name ({command}), or set [release] titles ="
             ' "any" where nobody writes a year'
         )
-    if not (forecast.oracle.codes[forecast.oracle.rows(answers.unique())] == CLEAR).any():
+    if not checks.any_clear(requests, forecast.oracle):
         return (
             f"0 of the {answers.n_unique():,} items in answers are clear for any trait, and only a clear item can be"
             " recommended to somebody with a trait: add warnings (`saferec-build catalog gaps`)"
@@ -292,12 +359,7 @@ def _no_trait(forecast: _Forecast, min_seekers: int) -> str | None:
         or not present.filter(~pl.col("trait").is_in(list(forecast.small))).is_empty()
     ):
         return None
-    too_few = ", ".join(f"{trait} {people:,}" for trait, people in forecast.small.items() if people)
-    if too_few:
-        reason = f"each trait that somebody has is withheld, as fewer than {min_seekers:,} people have it ({too_few})"
-    else:
-        reason = "no label and no proposal says that somebody has a trait"
-    return f"{reason}: mine more, or {_INJECT}"
+    return checks.no_trait(forecast.small, min_seekers, "no label and no proposal")
 
 
 def _no_safety_row(forecast: _Forecast) -> str | None:
@@ -305,5 +367,5 @@ def _no_safety_row(forecast: _Forecast) -> str | None:
     with_traits = _with_traits(forecast.requests, forecast.oracle)
     if with_traits.is_empty() or with_traits["usable"].any():
         return None
-    remedy = checks.remedy(with_traits, forecast.oracle, forecast.items)
+    remedy = f"{checks.remedy(with_traits, forecast.oracle, forecast.items)}, or {checks.INJECT}"
     return f"0 of {with_traits.height:,} requests with a trait have an answer that is clear for it: {remedy}"

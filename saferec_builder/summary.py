@@ -9,7 +9,7 @@ import polars as pl
 from annotation import certificate, connections
 from annotation.adjudication import CERTIFICATES
 from annotation.waiting import Waiting, waiting as waits
-from exports import folder, removals_since_release
+from exports import folder, removals_since_release, required_version_bump
 from exports.checks import check_version
 from exports.report import PAGE
 from exports.verify import CERTIFICATE
@@ -105,10 +105,11 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         first = "" if planned else "see what a release would hold (`saferec-build plan`), and "
         return f"{first}make {'a release' if planned else 'it'}: `saferec-build release VERSION`"
     newest = ws.releases / releases[-1]
+    without = f"`saferec-build release {required_version_bump.next_free(newest, 'major')}`"  # as rows are gone
     if not (newest / "data").is_dir():
-        return "make a version without those who were forgotten: `saferec-build release VERSION`"
+        return f"make a version without those who were forgotten: {without}"
     if _holds_removed(ws, newest):
-        return "make a version without those who asked to be removed: `saferec-build release VERSION`"
+        return f"make a version without those who asked to be removed: {without}"
     if labels:
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"

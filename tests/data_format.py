@@ -18,7 +18,8 @@ For anyone who reads a workspace with other programs: every table, its key and i
 
 A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/`; a shard counts once its
 manifest, the `.json` of the same name, is beside it. Small, precious tables are in `workspace.db` (SQLite). Rows are
-appended, never edited: if a key occurs twice, the last row counts. Offsets are Unicode code points, and
+appended, never edited: a row whose key is there already is not added. Of several rows about one thing, such as the
+revisions of a conversation or a person's reviews of a unit, the last counts. Offsets are Unicode code points, and
 `turn.text[start:end] == quote` holds for every stored span.
 
 A *ref* names an item: `source:id` (`imdb:tt0114709`, `redial:135508`) or `title:Name (Year)`. The catalog resolves refs

@@ -1,9 +1,12 @@
 """Tests of doctor: it names what is missing and the remedy, exits 1 only for what saferec.toml needs, shows no key."""
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+import huggingface_hub
 import polars as pl
 import pytest
 
@@ -55,10 +58,13 @@ def test_a_damaged_database_of_the_workspace_has_no_server_to_start(workspace: s
     assert check["state"] == "missing" and check["remedy"] == "docs/how-to/bad-day.md"
 
 
-def test_a_new_workspace_lacks_nothing(workspace: store.Workspace, cli: Cli) -> None:
+def test_a_new_workspace_lacks_nothing(workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
     result = cli("doctor", "-C", workspace.root)
     assert result.code == 0, result.out
     assert "0 missing" in result.out.splitlines()[-1]
+    assert health._writable(workspace.root) == health.Finding("workspace", "ok", f"{workspace.root}")
+    monkeypatch.setattr(health.os, "access", lambda path, mode: mode != os.W_OK | os.X_OK)
+    assert health._writable(workspace.root).state == "missing"
     assert {"python", "disk", "memory", "database"} <= set(checks(cli("doctor", "-C", workspace.root, "--json")))
 
 
@@ -74,14 +80,86 @@ def test_people_who_share_a_label_studio_are_told_that_it_keeps_nobody_apart(
         assert ("2 people share it" in out) == (name == "bo"), out
 
 
-def test_without_a_workspace_it_looks_at_the_machine(tmp_path: Any, cli: Cli) -> None:
-    result = cli("doctor", "-C", tmp_path)
-    assert result.code == 0 and "saferec-build init" in result.out
-
-
-def test_a_folder_that_is_not_there_is_a_note_and_no_traceback(tmp_path: Any, cli: Cli) -> None:
+def test_without_a_workspace_it_looks_at_the_machine_and_gives_no_traceback(tmp_path: Any, cli: Cli) -> None:
     result = cli("doctor", "-C", tmp_path / "a" / "slip" / "of the pen")
     assert result.code == 0 and "GiB free" in result.out and "none here" in result.out
+    assert "saferec-build init" in result.out
+
+
+def test_room_is_short_below_two_gib(monkeypatch: Patch) -> None:
+    assert health._room("disk", 2 << 30, "x") == health.Finding("disk", "ok", "2.0 GiB free")
+    assert health._room("disk", (2 << 30) - 1, "x") == health.Finding("disk", "note", "2.0 GiB free", "x")
+    for text, expected in (
+        ("MemTotal: 9 kB\nMemAvailable: 3145728 kB\n", health.Finding("memory", "ok", "3.0 GiB free")),
+        ("MemTotal: 9 kB", health.Finding("memory", "note", "this system does not say how much is free")),
+    ):
+        monkeypatch.setattr(health.Path, "read_text", lambda path, text=text: text)
+        assert health._memory() == expected
+
+
+def test_every_gpu_is_named(monkeypatch: Patch) -> None:
+    ran = subprocess.CompletedProcess([], 0, "A, 1 MiB\nB, 2 MiB\n")
+    monkeypatch.setattr(health.subprocess, "run", lambda *_, **__: ran)
+    assert health._gpu() == health.Finding("gpu", "ok", "A, 1 MiB; B, 2 MiB")
+    ran.returncode = 1
+    monkeypatch.setattr(health.subprocess, "run", lambda *_, **__: ran.check_returncode())
+    assert health._gpu().found == "none found"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://ann:secret@models.example:8000/v1?key=secret", "models.example:8000"),
+        ("https://models.example/v1", "models.example"),
+        ("file:///v1", "?"),
+        ("http://[::1/v1", "an address that cannot be read"),
+    ],
+)
+def test_of_an_address_only_host_and_port_are_shown(url: str, place: str) -> None:
+    assert health._place(url) == place
+
+
+def test_what_a_review_server_lacks_is_named(workspace: store.Workspace, server: Any, monkeypatch: Patch) -> None:
+    def review() -> list[tuple[str, str, str]]:
+        findings = health._review(store.Workspace.open(workspace.root))
+        return [(finding.what, finding.state, finding.found.split(" (")[0]) for finding in findings]
+
+    for installed, expected in ((True, []), (False, [("label studio", "note", "not installed")])):
+        monkeypatch.setattr(health.managed, "installed", lambda installed=installed: installed)
+        assert review() == expected
+    monkeypatch.setattr(health.managed, "installed", lambda: True)
+    asks(workspace, '[review.accounts]\nann = "ann@example.org"\n')
+    assert review() == [("key SAFEREC_REVIEW_TOKEN", "note", "not set")]
+    monkeypatch.setenv("SAFEREC_REVIEW_TOKEN", KEY)
+    assert review() == [("key SAFEREC_REVIEW_TOKEN", "ok", "set")]
+    asks(workspace, "")
+    path = workspace.root / "label-studio" / "server.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    assert [finding[:2] for finding in review()] == [("label studio", "missing")]
+    facts = {"url": server[0], "email": "o", "password": "p", "token": "t", "accounts": {}}
+    path.write_text(json.dumps(facts))
+    assert review() == [("label studio", "ok", f"{server[0].removeprefix('http://')} answers")]
+    path.write_text(json.dumps(facts | {"url": "http://127.0.0.1:9"}))
+    assert review() == [("label studio", "note", "not running")]
+
+
+def test_the_hub_is_asked_with_the_token_only(workspace: store.Workspace, server: Any, monkeypatch: Patch) -> None:
+    def hub() -> list[tuple[str, str]]:
+        return [(f.what, f.state) for f in health._hub(store.Workspace.open(workspace.root))]
+
+    monkeypatch.setenv("HF_ENDPOINT", server[0])
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: os.environ.get("HF_TOKEN"))
+    assert hub() == []
+    asks(workspace, '[dataset]\nrepo = "ann/safe"\n')
+    assert hub() == [("key HF_TOKEN", "missing"), ("hub", "ok")]
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    assert hub() == [("key HF_TOKEN", "ok"), ("hub", "ok")]
+    assert server[1] == [("/api/whoami-v2", None), ("/api/whoami-v2", f"Bearer {KEY}")]
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert hub()[1] == ("hub", "missing")
+    monkeypatch.setattr(health, "_fault", lambda line: "huggingface-hub is not installed")
+    assert hub() == [("hub", "missing")]
 
 
 def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store.Workspace, cli: Cli) -> None:

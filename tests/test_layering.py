@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT, house
-from tests.layers import AT_THE_ROOT, PACKAGES, RANK, above, files, imports, loaded_with, name_of, room
+from tests.layers import AT_THE_ROOT, LATE, PACKAGES, RANK, above, files, imports, loaded_with, name_of, parsed, room
 
 
 def test_a_package_imports_only_those_before_it() -> None:
@@ -111,6 +111,14 @@ def test_no_file_outgrows_a_reader() -> None:
     paths = [*files(), *static, *sorted((ROOT / "tests").rglob("*.py"))]
     assert [str(path) for path in paths if len(path.read_text().splitlines()) > 400] == []
     assert [path.name for path in static if max(map(len, path.read_text().splitlines())) > 120] == []
+
+
+def test_parameters_after_the_sixth_are_given_by_name() -> None:
+    """But for commands, whose parameters are options."""
+    for path in (path for path in files() if room(name_of(path)) != "cli"):
+        for node in (node for node in ast.walk(parsed(path)) if isinstance(node, LATE)):
+            names = {a.arg for a in (*node.args.posonlyargs, *node.args.args)} - {"self", "cls"}
+            assert len(names) <= 6, f"{path}:{node.lineno}"
 
 
 def test_every_package_is_in_the_wheel() -> None:

@@ -15,6 +15,18 @@ def rows(plan):
     return {row[:2]: row[2:5] for row in plan.rows.iter_rows()}
 
 
+def now(release):
+    """Plan.now, counted in the files of a release."""
+    counts = {}
+    for path in (release.folder / "data" / "grpo").glob("*.parquet"):
+        frame = pl.read_parquet(path).with_columns(late=pl.col("traits").list.len() == 0)
+        safe = frame.filter(
+            pl.col("traits").list.len() + pl.col("late_traits").list.len() > 0, pl.col("safe_truth").list.len() > 0
+        )
+        counts[path.stem] = {"requests": frame.height, "safety_rows": safe.height, "late": int(safe["late"].sum())}
+    return counts
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("requests_of", ["conversation", "turn"])
 def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requests_of):
@@ -37,6 +49,7 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     store.append(workspace, tables.LABELS, world.labels(*labels))
     assert rows(sr.plan(workspace)) == rows(forecast) != {}
     release = sr.release(workspace, "1.0.0")
+    assert (forecast.now, sr.plan(workspace).now) == ({}, now(release))
     counts_by_key = {}
     for split in ("train", "validation", "test"):
         frame = pl.read_parquet(release.folder / "data" / "grpo" / f"{split}.parquet")
@@ -48,6 +61,9 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     assert usable < requested  # A, B and C are gory: an answer of A and B, or of B and C, is unusable
     assert requested == 20 if requests_of == "conversation" else 30 < requested < 40  # K is not new if the list has it
     assert (forecast.conversations, forecast.items_in_answers, forecast.shortfalls) == (40, 12, ())
+    # eleven of 12 items are settled for gore, and A, B and C for horror, too, which has a topic of it: 14 of 12 x 20
+    settled = (forecast.items_without_a_settled_trait, forecast.share_of_verdicts_unknown)
+    assert settled == (1, pytest.approx(1 - 14 / 240))
     assert (forecast.requests, forecast.safety_rows) == (release.rows["grpo"], usable)
     assert (forecast.conversations, forecast.left_out) == (release.learned, release.manifest["dropped"])
     assert "gore" not in forecast.too_few_people and len(forecast.too_few_people) == 19
@@ -65,7 +81,7 @@ def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspa
     zone += [row["conversation"] for row in requests[::4]]
     drawn, read = zone[:6], {*claimed[:5], *zone[:6]}
     world.fill(workspace, requests, [])
-    assert sr.plan(workspace).rows.is_empty()
+    assert sr.plan(workspace).rows.is_empty() and workspace.secret  # the release needs it, and it is made before DESIGN
     design = [
         ("sensitivity", subject, f"{n:016x}", stratum, "b1")
         for stratum, subjects in (("claimed", claimed), ("zone", zone))
@@ -80,10 +96,15 @@ def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspa
     assert unread.rows["answered"].sum() == 5 and unread.rows["expected"].null_count() == unread.rows.height
     assert not any("expected" in line for line in planning.lines_of(unread))
     rest = [label for label in labels if label["subject"] in read.difference(claimed)]
+    rest[1] |= {"spans": [{"turn": 2, "start": 0, "end": 7, "quote": "Thanks!"}]}  # c003 tells of it after the answer
     store.append(workspace, tables.LABELS, world.labels(*rest))
     plan = sr.plan(workspace)
     assert plan.rows["answered"].sum() == 8 and plan.rows["expected"].sum() == 25
+    made = sr.release(workspace, "1.0.0")
+    assert plan.now == now(made) and made.manifest["safety_rows"] == {"in_request": 4, "later": 1, "injected": 0}
     out = cli("plan", "-C", workspace.root).out
+    # gore was answered with bloody or unknown films in c001, c011 and c013
+    assert "now would hold 11 requests, 5 of them safety rows (4 tell of the trait in the request, 1 later): tr" in out
     assert "  expected: how many would be answered if people read everything, by what they found so far\n" in out
     assert "      25 expected  gore" in out
 
@@ -115,7 +136,7 @@ def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was
     world.fill(workspace, requests, labels)
     plan = sr.plan(workspace, budget=3)
     assert plan.lookups["title"].to_list() == ["Film L"]  # the one film that is unknown for gore
-    assert plan.waiting == plan.lookups["waiting"][0] > 0
+    assert plan.waiting == plan.lookups["waiting"][0] == 6
     fetched = workspace.root / "fetched" / "ddd"
     fetched.mkdir(parents=True)
     (fetched / f"{world.item('L')}.json").write_text('{"absent": true}')
@@ -159,8 +180,8 @@ WORLDS = [  # what is missing, and the shortfall with its remedy
         "clear",
         "0 of 20 requests with a trait have an answer that is clear for it: add warnings for Film D (2004) (gore),",
     ),
-    ("people", "each trait that somebody has is withheld, as fewer than 5 people have it (gore 4): mine more, or"),
-    ("traits", "no label and no proposal says that somebody has a trait: mine more, or"),
+    ("people", "each trait that somebody has is withheld, as fewer than 5 people have it (gore 4): mine more, "),
+    ("traits", "no label and no proposal says that somebody has a trait: mine more, "),
 ]
 
 
@@ -184,6 +205,9 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
     store.append(workspace, tables.LABELS, world.labels(*labels))
     (shortfall,) = sr.plan(workspace).shortfalls
     assert shortfall.startswith(f"a release would hold no safety row: {says}")
+    assert ("VERSION --inject all`)" in shortfall) == (
+        missing not in ("catalog", "warnings")
+    )  # there it would not help
     for words in (("propose",), ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo")):
         assert f"warning: {shortfall}\n" in cli(*words, "-C", workspace.root).err
     assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [shortfall]

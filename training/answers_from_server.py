@@ -100,8 +100,8 @@ def ask(
     k: int,
     path: Path,
     sleep: Callable[[float], None] = time.sleep,
-    how: RequestOptions = RequestOptions(),
     *,
+    how: RequestOptions = RequestOptions(),
     progress: Progress | None = None,
 ) -> None:
     """Writes {"id", "text", "finish"} for every row to `path`; skips rows whose answers it holds already.

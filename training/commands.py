@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from saferec_builder.core.errors import TrainingError
 from training import answers_from_server as server, data, memory, settings
 from training.evaluation import evaluate
-from training.release_from_hub import folder
 from training.run_folders import Run, bar, say
 
 
@@ -68,10 +67,10 @@ def judge(args: argparse.Namespace) -> None:
     if args.predictions or args.server:
         if args.config != "sft" or (args.changes and not args.server):
             raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
-        release_folder, compat = folder(args.release), args.compat is not None
-        files = args.predictions or [_from_server(args, release_folder)]
+        release, compat = data.open_release(args.release), args.compat is not None
+        files = args.predictions or [_from_server(args, release)]
         only = {str(row.get("id")) for _, row in data.jsonl(args.only)} if args.only else None
-        evaluate.evaluate(release_folder, files, args.output, gold=args.gold, compat=compat, only=only)
+        evaluate.evaluate(release, files, args.output, gold=args.gold, compat=compat, only=only)
         return
     if args.model == "tiny":
         raise TrainingError("evaluate: `tiny` is what a training starts from: expected the folder of a trained model")
@@ -82,11 +81,10 @@ def judge(args: argparse.Namespace) -> None:
     comparison.report(shared, {"model": args.model}, None, model_settings, args.compat is not None)
 
 
-def _from_server(args: argparse.Namespace, release_folder: Path) -> Path:
+def _from_server(args: argparse.Namespace, release: data.Release) -> Path:
     """Asks a model behind a server, and returns the path of its predictions file."""
     how = server.request_options(args.changes)
-    release = data.open_release(release_folder)
-    table = data.with_prompt(data.rows(release_folder, "grpo", "test"), release)
+    table = data.with_prompt(data.rows(release.folder, "grpo", "test"), release)
     server.refuse_remote(args.server, len(table), args.allow_remote)
     name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{args.model}@{urlsplit(args.server).netloc}")
     # the digest tells apart names that are equal after the replacement above, and requests with one id in two releases
@@ -106,7 +104,7 @@ def _run(args: argparse.Namespace) -> Run:
 
     if args.verb != "evaluate":
         machine.refuse_threads()
-    release = data.open_release(folder(args.release))
+    release = data.open_release(args.release)
     gold = data.read_gold(args.gold, release) if getattr(args, "gold", None) else None
     machine.quiet_libraries(args.model)
     output = args.output if args.verb in ("run", "evaluate") else args.output.resolve().parent
@@ -115,9 +113,9 @@ def _run(args: argparse.Namespace) -> Run:
 
 def plan(args: argparse.Namespace) -> None:
     """Prints the GPU memory that a recipe would need, by formula."""
-    model_config = memory.facts(args.model) if args.model else settings.file(args.config)[1].get("shape")
+    model_config = settings.file(args.config)[1].get("shape")
     if not model_config:
-        raise TrainingError(f"{args.config}: no shape: expected one in the recipe, or --model")
+        raise TrainingError(f"{args.config}: no shape: expected the sizes of the model's config.json in the recipe")
     shape = memory.shape(model_config)
     if unused := [change for change in args.changes if change.partition("=")[0].strip() not in memory.READ]:
         raise TrainingError(

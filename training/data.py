@@ -24,6 +24,7 @@ from saferec_builder.scoring.answer_parser import Answer, Find, finder, parse, t
 from saferec_builder.scoring.mention_finder import Finder
 from saferec_builder.scoring.mentions import Beside, beside, title_finder
 from saferec_builder.scoring.metrics import Listed
+from training import release_from_hub
 
 SCHEMA = 1
 Message = dict[str, str]  # role, content
@@ -126,12 +127,13 @@ class Gold:
     slices: Mapping[str, str] = field(default_factory=dict)  # conversation -> slice, reported apart
 
 
-def open_release(folder: Path | str) -> Release:
-    """Opens the release in a folder: reads its items, verdicts and titles; `rows` reads the rows later.
+def open_release(name: Path | str) -> Release:
+    """Opens a release, in a folder or NAMESPACE/NAME@VERSION on the Hub: reads its items, verdicts and titles; `rows`
+    reads the rows later.
 
     Raises TrainingError for a withdrawn version, ReleaseError for a file that differs from its entry in SHA256SUMS.
     """
-    folder = Path(folder)
+    folder = release_from_hub.folder(str(name))
     manifest, digest = _manifest(folder)
     if not (folder / "data").is_dir():
         raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")

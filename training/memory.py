@@ -83,17 +83,6 @@ def shape(facts: Mapping[str, JsonValue]) -> Shape:
         raise TrainingError(f"shape: {fault}: expected the sizes of a config.json") from None
 
 
-def facts(model: str) -> Mapping[str, JsonValue]:
-    """Reads config.json of a model, in its folder or on the Hub."""
-    from transformers import AutoConfig
-
-    try:
-        config: dict[str, JsonValue] = AutoConfig.from_pretrained(model).get_text_config().to_dict()
-    except (OSError, ValueError) as fault:
-        raise TrainingError(f"model {model}: no config.json ({str(fault).splitlines()[0]})") from None
-    return config
-
-
 def plan(stage: str, settings: Settings, model: Shape, prompt: int) -> dict[str, float]:
     """Returns GB of each part, and of `peak`, the most held at once: the rollout cache is freed before a step.
 

@@ -146,4 +146,4 @@ def _has_item_tokens(model: str, settings: Settings) -> bool:
 def _score(run: Run, name: str, policy: PolicyModel, settings: Settings) -> Score:
     options, progress = ours(settings), bar(f"  {name} on validation", "answer")
     table = run.rows("grpo", "validation", options.validate)
-    return scorer(policy, table, run.release, options.prefer, options.caution, progress)
+    return scorer(policy, table, run.release, options.prefer, progress)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError
 from training.data import Release, Row, open_release, rows
-from training.release_from_hub import folder
 from training.run_folders import write_lines
 from training.safecrs import careful
 
@@ -63,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("release", metavar="DIR|NS/NAME@VERSION", help="what `saferec-build release` wrote")
     parser.add_argument("output", type=Path, metavar="DIR", help="new folder, for `trl dpo --dataset_name`")
     args = parser.parse_args(words)
-    return careful(lambda: write(open_release(folder(args.release)), args.output))
+    return careful(lambda: write(open_release(args.release), args.output))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 import io
 import os
-import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -11,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from functools import partial
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import torch
 from transformers.utils import logging
 
 from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.processes import end_with_parent, ignoring_interrupts
 from training.decoding.constrained import FILE
 
 Later = Callable[..., Callable[[], Any]]  # (work, its arguments) -> a function that waits for the result
@@ -56,9 +55,8 @@ def second_process(processes: int, model: str) -> Iterator[Later]:
     with ProcessPoolExecutor(1, get_context("spawn"), _set_up_second, (model,)) as pool:
 
         def later(work: Callable[..., Any], *args: object) -> Callable[[], Any]:
-            handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: only this process handles Ctrl-C
-            future = pool.submit(_with_output, work, deepcopy(args))  # copied now: the pool pickles them later
-            signal.signal(signal.SIGINT, handler)
+            with ignoring_interrupts():
+                future = pool.submit(_with_output, work, deepcopy(args))  # copied now: the pool pickles them later
 
             def result() -> Any:
                 value, output = future.result()
@@ -82,12 +80,7 @@ def second_process(processes: int, model: str) -> Iterator[Later]:
 
 
 def _set_up_second(model: str) -> None:
-    def wait() -> None:
-        if first := parent_process():
-            first.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+    end_with_parent()
     quiet_libraries(model)
 
 

@@ -28,8 +28,9 @@ def parser() -> argparse.ArgumentParser:
     for verb, description in VERBS.items():
         _add(verbs.add_parser(verb, help=description, description=description), verb)
     memory = verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula")
-    memory.add_argument("--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours")
-    memory.add_argument("--model", metavar="NAME|PATH", help="whose config.json has the sizes, instead of the recipe")
+    memory.add_argument(
+        "--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours with a shape"
+    )
     prompt = "of the longest request (default 512)"
     memory.add_argument("--prompt", type=int, default=512, metavar="TOKENS", help=prompt)
     set_help = "change what the plan depends on, such as per_device_train_batch_size=2"
@@ -105,7 +106,7 @@ def seed(word: str) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     args = parser().parse_args(words)
-    quiet(args.model, getattr(args, "release", ""))
+    quiet(getattr(args, "model", None), getattr(args, "release", ""))
 
     def work() -> None:
         from training import commands  # imported late: --help does not need it

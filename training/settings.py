@@ -32,7 +32,6 @@ class Ours:
     rows: str = "sft"  # config of the release to learn lists from, or `guard`: lists made by the guard
     refill: bool = True  # whether to learn lists that lost unsafe items as refilled to k (true) or shortened
     prefer: str = "safe"  # how the best checkpoint on validation is chosen: see decoding/validation_scores.py
-    caution: float = 3.0  # with prefer=safe: points of recall that one point of svr_upper costs
     checks: int = 2  # number of validation checks during training
     validate: int = 700  # rows of the validation split that each check uses
     thin: float = 0.0  # share of prompt words hidden from a model with item tokens
@@ -65,7 +64,7 @@ ONE_OF = {
 }
 COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
-LEAST: dict[str, float] = dict.fromkeys(("caution", "thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
+LEAST: dict[str, float] = dict.fromkeys(("thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
 

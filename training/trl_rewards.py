@@ -13,7 +13,6 @@ from saferec_builder.core.errors import TrainingError
 from training.data import open_release
 from training.evaluation import rewards
 from training.evaluation.rewards import Completion, RewardFunction
-from training.release_from_hub import folder
 
 RELEASE = "SAFEREC_RELEASE"
 
@@ -35,6 +34,6 @@ def _rewards() -> Mapping[str, RewardFunction]:
     name = os.environ.get(RELEASE)
     if not name:
         raise TrainingError(f"the environment variable {RELEASE} is missing: expected the release of these rows")
-    release = open_release(folder(name))
+    release = open_release(name)
     functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     return dict(zip(rewards.OURS, functions, strict=True))

@@ -43,7 +43,7 @@ HEADERS = {  # of every reply: what browsers may do with the page
 
 
 @dataclass(frozen=True)
-class Page:
+class Routes:
     """The state and handlers of the routes. `address` is the one that browsers open: scheme, name and port."""
 
     tasks: Tasks
@@ -89,11 +89,11 @@ class Page:
 
 
 def server(tasks: Tasks, address: str, practice: bool) -> uvicorn.Server:
-    page = Page(tasks, address, practice)
+    handlers = Routes(tasks, address, practice)
     routes = [
         Route("/", _index),
-        Route("/tasks", page.first, methods=["GET", "POST"]),
-        Route("/answer", page.answer, methods=["POST"]),
+        Route("/tasks", handlers.first, methods=["GET", "POST"]),
+        Route("/answer", handlers.answer, methods=["POST"]),
         Mount("/", StaticFiles(directory=STATIC)),
     ]
     app = Starlette(routes=routes, exception_handlers={SafeRecError: _refused}, max_body_size=LONGEST)

@@ -150,7 +150,7 @@ class Tasks:
         versions = [(time, blind), (time + THEN, answer)]  # both are stored, the last one counts
         for at, version in versions if answer.blind else versions[1:]:
             pulled, response = Pulled(tool=links.TOOL), replace(_response(sheet, version, turns), time=at)
-            task_conversion.take(pulled, response, task, turns, answered, stamp, review.taxonomy)
+            task_conversion.take(pulled, response, task, turns, answered, stamp, taxonomy=review.taxonomy)
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(review, reviews=pl.concat([earlier, rows])), pulled)])

@@ -121,7 +121,7 @@ def responses_of(
             present=[t for t in values.get("present") or [] if t != NOTHING],
             unsure=[t for t in values.get("unsure") or [] if t != NOTHING],
             note=values.get("note") or None,
-            time=datetime.fromisoformat(row["updated_at"]).replace(tzinfo=UTC),
+            time=_utc(datetime.fromisoformat(row["updated_at"])),
             outcome=task_conversion.RATHER_NOT if row["status"] == "discarded" else task_conversion.READ,
             verdicts={
                 int(name.removeprefix("verdict_")) - 1: dict(task_conversion.CHOICES).get(str(value), "")
@@ -134,6 +134,11 @@ def responses_of(
         for span in values.get("evidence") or []:
             _add_span(span, dialogue(turns), turns, served, response)
         yield response
+
+
+def _utc(time: datetime) -> datetime:
+    """Argilla gives times without an offset, which are UTC."""
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _add_span(span: dict[str, Any], ours: tuple[str, Places], turns: Turns, served: str, response: Response) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 from annotation.tools import server_errors, sync
 from annotation.tools.argilla import ADJUDICATOR, LAYOUT, SIZES, place, questions, record_of, responses_of
 from annotation.tools.guidelines import page_for
-from annotation.tools.reply_models import PAGE
+from annotation.tools.reply_models import RECORDS
 from annotation.tools.task_conversion import READ, Ours, Response, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json, whole_object
 from saferec_builder.core.taxonomy import Taxonomy
@@ -218,7 +218,7 @@ class Server:
             with self._requests(f"list the records of data set {project}"):
                 reply = self.client.http_client.get(f"/api/v1/datasets/{project}/records", params=params)
                 reply_page = strict_json(reply.raise_for_status().content)
-                PAGE.validate_python(reply_page)
+                RECORDS.validate_python(reply_page)
             yield from reply_page["items"]
             offset += limit
             if page is not None or offset >= reply_page["total"] or not reply_page["items"]:

@@ -178,10 +178,11 @@ def _start(folder: Path, stored: Facts, say: Say) -> Facts:
         )
     facts["pid"] = process.pid
     save(folder, facts)
-    if not _answers_in_time(facts["url"], lambda: process.poll() is None):
-        status = "is not there yet" if process.returncode is None else f"stopped with exit code {process.returncode}"
+    answers = _answers_in_time(facts["url"], lambda: process.poll() is None)
+    code, process.returncode = process.returncode, 0  # it outlives this command, which does not wait for its end
+    if not answers:
+        status = "is not there yet" if code is None else f"stopped with exit code {code}"
         raise ReviewError(f"Label Studio at {facts['url']} {status}: see {folder / 'server.log'}")
-    process.returncode = 0  # it outlives this command, which does not wait for its end
     _make_template()
     return facts
 

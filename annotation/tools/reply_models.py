@@ -84,7 +84,7 @@ class Record(_Strict):
         return self
 
 
-class Page(_Strict):
+class Records(_Strict):
     """GET /api/v1/datasets/ID/records."""
 
     items: list[Record]
@@ -92,4 +92,4 @@ class Page(_Strict):
 
 
 TASKS = TypeAdapter(list[Exported])
-PAGE = TypeAdapter(Page)
+RECORDS = TypeAdapter(Records)

@@ -279,6 +279,7 @@ def take(
     turns: Turns,
     before: Mapping[str, set[str]],
     stamp: dict[str, Any],
+    *,
     taxonomy: Taxonomy,
 ) -> None:
     """Adds the valid answers of `response` to `pulled`; an invalid one becomes a drop, and then no `*` is added.

@@ -21,6 +21,7 @@ from exports.report import PAGE, plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
 from saferec_builder.core.plain_files import read_plain
+from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, shared
 
@@ -67,6 +68,7 @@ class Run(Slice):
     everyone: Slice | None = None  # set if `metrics` are of the users in no slice
     against: str | None = None
     difference: dict[str, Interval] = {}
+    learned_from: int | None = None  # of the guard, in reports of this program
 
 
 class Named(BaseModel):
@@ -87,7 +89,7 @@ class Runs(BaseModel):
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """The written report: one HTML file that needs no network."""
 
     path: Path
@@ -105,7 +107,7 @@ class Page:
 
 
 @shared
-def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> Page:
+def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> ReportPage:
     """Writes report.html into the workspace. version: default the newest release. runs: folders with a report.json."""
     reports = [read_runs(path) for path in runs]
     figures = gather(ws, version)
@@ -117,7 +119,7 @@ def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) 
             tmp.write_bytes(html)
     version = figures["release"]["version"] if figures["release"] else None
     lost = not reports and old is not None and _RUNS in old
-    return Page(path, version, len(html), new, tuple(figures["doubts"]), lost)
+    return ReportPage(path, version, len(html), new, tuple(figures["doubts"]), lost)
 
 
 def read_runs(folder: Path) -> Report:
@@ -169,7 +171,14 @@ def _template() -> jinja2.Template:
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
-    environment.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
+    environment.globals |= {
+        "plot": plots,
+        "BASELINES": BASELINES,
+        "ENOUGH": ENOUGH,
+        "RAW": RAW,
+        "metric": plots.metric,
+        "slices": slices,
+    }
     return environment.get_template("report.html")
 
 

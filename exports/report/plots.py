@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import ceil
 from typing import Any
 
 Row = dict[str, Any]
@@ -40,7 +41,7 @@ class Frame:
 def ticks(largest: float) -> list[float]:
     """Returns round values from 0 to at least `largest`, in at most five steps."""
     step = next((s for s in STEPS if largest <= s * 5), 1.0)
-    return [round(n * step, 4) for n in range(int(-(-max(largest, step) // step)) + 1)]
+    return [round(n * step, 4) for n in range(ceil(round(max(largest, step) / step, 6)) + 1)]
 
 
 def plane(runs: Sequence[Run], k: int, width: float, height: float) -> Row:

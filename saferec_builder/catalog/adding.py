@@ -97,6 +97,10 @@ def add_catalog(
             read = _with_distinct_ids(ws, read)
         refused = {path: reason for path, parts in read.items() if (reason := _why_no_rows(source, parts))}
         counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]], bar)
+    if source == Source.ddd and (folders := [path for path in files if path.is_dir()]):
+        taken = [file for folder in folders for file in ddd.files_of(folder)]
+        files_read = {"files_read": len(taken), **input_files.passed_by(folders, taken)}
+        counts = replace(counts, figures={**files_read, **counts.figures})
     mined, remedy = workspace.count(ws, tables.CONVERSATIONS) if was_empty and counts.added else 0, ""
     if mined:
         mined_texts = many(mined, "conversation was", "conversations were")

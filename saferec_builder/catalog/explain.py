@@ -182,6 +182,7 @@ def explained(
     warnings: pl.DataFrame,
     taxonomy: Taxonomy,
     rule: Rule = Rule(),
+    *,
     by_title: titles.Index | None = None,
 ) -> Explained:
     """The item with all statements on it, and risk, verdict and steps per trait. `by_title`: index(items), if known."""

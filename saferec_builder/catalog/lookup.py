@@ -43,7 +43,7 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
         details += f"; did you mean {listed}?" if listed and not match.candidates else ""
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{details}")
     warnings = workspace.read(ws, tables.WARNINGS)
-    return explain.explained(match.item, items, links, warnings, ws.taxonomy, ws.config.rule, by_title)
+    return explain.explained(match.item, items, links, warnings, ws.taxonomy, ws.config.rule, by_title=by_title)
 
 
 def known_domain(domain: str | None) -> None:

@@ -9,7 +9,7 @@ import typer
 from annotation import browsing
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.workspace import onward
-from saferec_builder.core.counts import Counts, many
+from saferec_builder.core.counts import Counts
 from saferec_builder.storage.workspace import Workspace
 
 AROUND = 120  # characters of a turn on each side of a quote
@@ -18,7 +18,7 @@ AROUND = 120  # characters of a turn on each side of a quote
 def browse(
     stage: Annotated[str, typer.Argument(help="proposals, labels or reported.")] = "proposals",
     trait: Annotated[str | None, typer.Option(help="Only of this sensitivity.")] = None,
-    verdict: Annotated[str, typer.Option(help="present or unsure.")] = "present",
+    verdict: Annotated[str, typer.Option(help="present or unsure; absent has no quote to show.")] = "present",
     limit: Annotated[int, typer.Option(help="How many to print.", min=1)] = 10,
     folder: Folder = Path("."),
     as_json: Json = False,
@@ -33,10 +33,7 @@ def browse(
     rows = claims.head(limit)
     if as_json:
         return say(Counts("browse", skipped=claims.height, figures={"rows": rows.to_dicts()}), as_json)
-    counted = many(claims.height, "turn", "turns") if stage == "reported" else many(claims.height, "quote", "quotes")
-    says = "" if stage == "reported" else f" that say {verdict}"
-    count = f"{stage}{says}: {counted}, {rows.height:,} shown (--limit)"
-    typer.echo("\n".join([*_lines(rows), count]))
+    typer.echo("\n".join([*_lines(rows), browsing.count_line(stage, verdict, claims.height, rows.height)]))
     if claims.is_empty():
         onward(ws, as_json)
 

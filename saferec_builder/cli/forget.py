@@ -9,6 +9,7 @@ from annotation.review_destinations import Argilla, LabelStudio
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.review import TOOLS, Token
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.erasure import forget as stage
@@ -42,6 +43,8 @@ def forget(
     if not as_json:
         copies = f", and the data of {len(result.emptied)} copies of releases deleted" if result.emptied else ""
         typer.echo(f"forget: {result.total} {'would be ' * dry_run}erased{copies}{'; nothing was changed' * dry_run}")
+        if not dry_run:
+            onward(ws, as_json)
     if result.fault:
         raise UsageError(result.fault)
 

@@ -22,10 +22,10 @@ def mine(
     column: Annotated[
         list[str] | None, typer.Option(help="hf: OURS=THEIRS, such as messages=dialog.", metavar="MAP")
     ] = None,
-    split: Annotated[str, typer.Option(help="hf: which split.")] = "train",
+    split: Annotated[str | None, typer.Option(help="hf: which split; default: train.", show_default=False)] = None,
     engine: Annotated[str, typer.Option(help="reddit: where shards run, local or ray.")] = "local",
     ray_address: Annotated[str, typer.Option(help="reddit: `local`, or the address of a Ray cluster.")] = "local",
-    workers: Annotated[int | None, typer.Option(help="reddit: processes.", min=1, show_default="all cores")] = None,
+    workers: Annotated[int | None, typer.Option(help="reddit: processes.", min=1, show_default="one per core")] = None,
     as_json: Json = False,
 ) -> None:
     """Read conversations: people become pseudonyms, personal data placeholders; what is left out is counted.

@@ -20,7 +20,7 @@ def plan(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Forecast a release as if people read every conversation and agreed with every proposal.
+    """Forecast a release made now, and one after people read every conversation and agreed with every proposal.
 
     And list the items to look up first: those that settle most. Each shortfall is a reason for no safety row.
     """

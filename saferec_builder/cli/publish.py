@@ -46,10 +46,11 @@ def verify(
     identity: Annotated[str | None, typer.Option(help="Who must have signed it.", show_default=False)] = None,
     digest: Annotated[str | None, typer.Option(help="sha256 of its SHA256SUMS.", show_default=False)] = None,
     contamination: Annotated[list[Path] | None, typer.Option(help="A text to search for the canary.")] = None,
+    folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
-    path = Path("releases") / what  # a version in the workspace of the current folder
+    path = folder / "releases" / what  # a version in the workspace
     what = str(path) if "/" not in what and not Path(what).exists() and path.is_dir() else what
     result = proof.verified(what, signers=signer, identity=identity, digest=digest, contamination=contamination or ())
     facts = {name: getattr(result, name) for name in ("rows", "digest", "signed", "canary_in", "withdrawn")}

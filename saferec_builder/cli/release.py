@@ -52,7 +52,7 @@ def release(
     figures |= {"in_conversations_only": {**no_rows}} if no_rows or as_json else {}
     unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
-    figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
+    figures |= {"safety_rows": facts["safety_rows"], "withheld_traits": facts["withheld"], "changes": facts["changes"]}
     if (rare := facts["combinations"]) and rare["withheld"]:
         note = f"(fewer than {rare['k']} people share theirs)"
         figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {note}"}

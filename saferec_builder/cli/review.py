@@ -31,7 +31,7 @@ app = typer.Typer(no_args_is_help=True, **PLAIN)
 TOOLS = ("label-studio", "argilla", "files", "page")
 Tool = Annotated[
     str,
-    typer.Option("--tool", help="Where people review: label-studio, argilla, page (`review serve`) or files (CSV)."),
+    typer.Option("--tool", help="Where people review: page, label-studio, argilla or files (CSV)."),
 ]
 Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
@@ -59,9 +59,9 @@ def push(
 ) -> None:
     """Assign tasks to reviewers: what is new since the last push.
 
-    Proposals go to several people each, with a blind share of the rest; disputes go to the adjudicator.
+    In your first hour take `--tool page`, then `review serve`: nothing to install, no accounts.
 
-    How large that share is, and how reviewers are checked, stands in saferec.toml under [review].
+    Proposals go to several people each, disputes to the adjudicator. Blind share and checks: [review] in saferec.toml.
     """
     ws = Workspace.open(folder)
     done = pushing.push(
@@ -187,11 +187,11 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
         figures |= {"reviewers": report.reviewers, "left_out": report.left_out}
         figures |= {"traits": {row.pop("trait"): row for row in report.traits.to_dicts()}}
         figures |= {"personal_data": list[JsonValue](report.reported)}
+        figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
         figures |= certificate.from_bounds(bounds).model_dump(include=certificate.BOUNDS)
     else:
         typer.echo("\n".join(map(line, [*status_text.lines(report), *status_text.of_reports(report.reported)])))
-        figures |= {"left_out": report.left_out} if report.left_out else {}
-    figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
+        figures |= {"reviews_left_out": report.left_out} if report.left_out else {}
     figures |= {"alarms": report.alarms} if report.alarms else {}
     figures |= {"next": report.next} if report.next else {}
     advice = f"`review push --band {report.band}`, with `audit = 0` until that is read"

@@ -15,6 +15,7 @@ from saferec_builder.core.errors import StoreError, plain
 SILENT = 1.0  # seconds of waiting before it is logged
 LOG = logging.getLogger(__name__)
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
+_WITHOUT_LOCKS = set[int]()  # file systems (their device numbers) that have no locks, of which a warning was given
 
 
 @contextmanager
@@ -23,7 +24,8 @@ def file_lock(path: Path, others: str, *, wait: bool, shared: bool = False, mode
 
     `others` says who they are, for the message. Several processes can hold a lock if all of them are `shared`. A
     missing file is made with this `mode`; None: it must exist. Whoever held the lock may have deleted or renamed the
-    file: then the lock is that of the file which now has the name.
+    file: then the lock is that of the file which now has the name. On a file system without locks it logs a warning,
+    once, and goes on.
     """
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
@@ -36,11 +38,20 @@ def file_lock(path: Path, others: str, *, wait: bool, shared: bool = False, mode
                     LOG.warning("%s", plain(f"{others} is at work: waiting until it has ended"))
                     fcntl.flock(file, operation)
             except OSError as fault:
-                if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # the file system has no locks
+                if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                     raise
+                _warn_without_locks(file, path)
             if _is_of(file, path):
                 yield
                 return
+
+
+def _warn_without_locks(file: IO[str], path: Path) -> None:
+    device = os.fstat(file.fileno()).st_dev
+    if device not in _WITHOUT_LOCKS:
+        _WITHOUT_LOCKS.add(device)
+        problem = "its file system has no locks: two commands at once can lose each other's rows: run one at a time"
+        LOG.warning("%s", plain(f"{path}: {problem}"))
 
 
 def _is_of(file: IO[str], path: Path) -> bool:

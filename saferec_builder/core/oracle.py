@@ -9,8 +9,9 @@ verdict  violated  a topic of the trait is true with P >= violated_from by its v
                    a class of statements (rating reason, keyword, tag) answers a core topic with yes, by a rule that
                    was right for at least class_from of the works read, unless votes say that it is not true
          clear     every core topic is answered and the sum of their P, an upper bound of P that any is true,
-                   is <= clear_upto, or the guide speaks strongly for the trait and risk < clear_below; and no topic of
-                   the trait has P > .5, the risk is below violated_at, and no class statement says yes
+                   is <= clear_upto, or a guide or ESRB descriptor speaks strongly for the trait and risk <
+                   clear_below; and no topic of the trait has P > .5, the risk is below violated_at, and no class
+                   statement says yes
          unknown   everything else
          Reviewers who looked at the item decide open cases: their yes violates, their no clears unless the
          sources say violated. Neither changes the risk, which comes from the sources alone.

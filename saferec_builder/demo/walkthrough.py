@@ -1,6 +1,5 @@
 """Runs the demo from its input files to a report: one command after the other, with simulated reviewers in between."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError, UsageError
+from saferec_builder.core.processes import cores
 from saferec_builder.demo import inputs, reviewing, world
 from saferec_builder.demo.people import Gold
 from saferec_builder.demo.reviewing import ADJUDICATOR, REVIEWERS
@@ -91,7 +91,7 @@ def _check_training() -> None:
 def _train(release: Path, runs: Path, gold: Path, say: Say) -> None:
     """Trains in separate processes that write to the same output."""
     words = [str(w) for w in ("run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold)]
-    words += ["--processes", "2"] if (os.cpu_count() or 1) > 1 else []
+    words += ["--processes", "2"] if cores() > 1 else []
     say(f"\n$ python -m training.safecrs {' '.join(words)}")
     with subprocess.Popen([sys.executable, "-u", "-P", "-m", "training.safecrs", *words]) as process:
         try:

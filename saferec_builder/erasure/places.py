@@ -24,6 +24,7 @@ from saferec_builder.core.plain_files import PARQUET, packed_as
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.erasure.people import Erasure, dataset_names, releases
 from saferec_builder.mining import removals as wishes
+from saferec_builder.sources import saferec
 from saferec_builder.sources.readers import IN_CELLS, READERS, likely
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.whole_files import replacing
@@ -33,7 +34,6 @@ DATA, EMPTIED = "data", ".emptied"  # folder of a release with its data; its nam
 _BLOCK, _EDGE = 8 << 20, 64  # bytes that are searched at once, and the overlap of two blocks
 _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _OUTPUTS = ("label-studio", "mining", "releases", "review", PAGE)  # our outputs: none holds names of a source
-_ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 _TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
 _SEPARATOR = re.compile(r"([:=|/\\])")  # within a name, or between two names
 _TASK = re.compile(r"task-[0-9a-f]{16}")  # tasks_and_answers.task_id
@@ -237,7 +237,8 @@ def _input_rows(path: Path, erased: wishes.Removals) -> InputRows:
         any_found |= not removed.is_empty()
         if source in IN_CELLS:
             ids |= set(removed["source_id"].drop_nulls())
-        elif path.suffix != ".parquet" and not _ONE_VALUE.match(_head(path, 1_000)):  # else its rows are not lines
+        elif path.suffix != ".parquet" and not packed_as(_head(path)) and saferec.samples(path) is None:
+            # else its rows are not lines
             lines |= {int(place.rpartition(":")[2]) for place in removed["place"]}
     return InputRows(lines, ids, any_found)
 

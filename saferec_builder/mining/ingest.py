@@ -6,7 +6,8 @@ gives  new rows of conversations, origins, marks, clusters, stated, honoured and
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError, near
+from saferec_builder.core.errors import StoreError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
@@ -62,14 +63,13 @@ class MineResult:
         return self.broken or self.unmet or self.unread
 
 
-@workspace.shared
 def mine(
     ws: Workspace,
     source: str,
     paths: Sequence[Path | str] | Path | str,
     *,
     columns: dict[str, str] | None = None,
-    split: str = "train",
+    split: str | None = None,
     engine: str = "local",
     ray_address: str = "local",
     workers: int | None = None,
@@ -77,25 +77,44 @@ def mine(
 ) -> MineResult:
     """Reads files (or folders of files) of one `Source` and appends what is new; a rerun adds nothing.
 
-    columns (ours -> theirs) and split are for `hf` alone; engine (local | ray), ray_address and workers (None: all
-    cores) for `reddit`, whose shards can be killed and run again. Raises UsageError if there is no such source, engine,
-    file or column, and SourceError for a file of another kind. Rows that cannot be used are drops and raise nothing.
+    columns (ours -> theirs) and split (None: train) are for `hf` alone; engine (local | ray), ray_address and workers
+    (None: one per core that this process may use, and one alone for small files) for `reddit`, whose shards can be
+    killed and run again. Raises UsageError if there is no such source, engine, file or column, or for what its source
+    would ignore, and SourceError for a file of another kind. Rows that cannot be used are drops and raise nothing.
     """
     paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in list(Source):
         raise UsageError(f"mine {source}: no such source: {near(source, Source)}")
     kind, how = Source(source), parallel.How(engine, workers, ray_address)
-    if columns and kind is not Source.hf:
-        raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
+    if (columns or split) and kind is not Source.hf:
+        raise UsageError(f"mine {source}: --column and --split are for `mine hf`, which reads JSON lines, too")
+    if how != parallel.How() and kind is not Source.reddit:
+        raise UsageError(f"mine {source}: --engine, --ray-address and --workers are for `mine reddit`: leave them out")
+    result = _mine(ws, kind, paths, how, partial(hf.read, columns=columns or {}, split=split or "train"), progress)
     if kind is Source.reddit:
+        with suppress(StoreError), workspace.undisturbed(ws):  # another command may read them: then the next run can
+            reddit.remove_outdated(ws.root / "mining")
+    return result
+
+
+@workspace.shared
+def _mine(
+    ws: Workspace,
+    source: Source,
+    paths: Sequence[Path | str],
+    how: parallel.How,
+    read_hf: Callable[[str], Read],
+    progress: Progress | None,
+) -> MineResult:
+    if source is Source.reddit:
         parts, figures = _reddit(ws, paths, how)
         complete = not figures.get("requests")  # else a request and its comments may be in different parts
     else:
-        read, empty_files = _read(kind, paths, columns or {}, split, progress)
-        parts, figures = _prepared(ws, kind, read)
+        read, empty_files = _read(source, paths, read_hf, progress)
+        parts, figures = _prepared(ws, source, read)
         figures |= {"files_without_a_row": empty_files} if empty_files else {}
         complete = True
-    figures |= input_files.unread_files(kind, paths)
+    figures |= input_files.unread_files(source, paths)
     stored, tally = _stored(ws), _Tally()
     clusters.begin(ws)
     for read, marks in parts:
@@ -104,7 +123,7 @@ def mine(
     if warning := clusters.doubled_source_warning(ws, tally.new):
         figures["there_under_another_source"] = warning
     drops = tally.summary()
-    unread, broken = _unread(kind, drops, tally.taken), None
+    unread, broken = _unread(source, drops, tally.taken), None
     for example in drops.filter(reason=dumps.UNREADABLE)["example"].head(1):
         broken = f"mine: {example}: what came before it was mined: get this file whole, and mine it again"
     if not tally.kept and drops.is_empty() and not figures.get("lines"):
@@ -166,13 +185,7 @@ def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
 
 
 def _append(
-    ws: Workspace,
-    read: Read,
-    marks: pl.DataFrame,
-    before: "_Stored",
-    tally: _Tally,
-    *,
-    complete: bool,
+    ws: Workspace, read: Read, marks: pl.DataFrame, before: "_Stored", tally: _Tally, *, complete: bool
 ) -> None:
     """Appends one part to the workspace; parts do not depend on each other.
 
@@ -279,14 +292,14 @@ def _with_turns(ws: Workspace, stored: pl.DataFrame, rows: pl.DataFrame) -> pl.D
 
 
 def _read(
-    source: Source, paths: Sequence[Path | str], columns: dict[str, str], split: str, progress: Progress | None
+    source: Source, paths: Sequence[Path | str], read_hf: Callable[[str], Read], progress: Progress | None
 ) -> tuple[Read, list[str]]:
     """(the rows and drops of all files, the files without any)."""
     if source is Source.hf:
         reads, earlier = {}, conversations.SCHEMA.to_frame()
         # files of one name count as one source, so their ids are compared, too
         for path, place in input_files.places([*map(Path, paths)]):
-            reads[str(path)] = read = input_files.placed(hf.read(str(path), columns, split), place)
+            reads[str(path)] = read = input_files.placed(read_hf(str(path)), place)
             stage.refuse_other_ids(read.rows, earlier.select("conversation", "digest", "turns"))
             earlier = earlier.vstack(read.rows)
     else:

@@ -3,8 +3,9 @@
 reads  requests of the conversations (current revision), clusters so far
 gives  new rows of CLUSTERS, for the conversations whose cluster changed
 
-Exact copies are found by hash. One of each is sketched (MinHash) and banded (LSH), and every pair that shares a band is
-verified on its word triples, so that no cluster depends on an estimate. `splits` keeps a cluster in one split.
+Exact copies are found by hash. One of each is sketched (MinHash) and banded (LSH). Pairs that share a band are verified
+on their word triples, so that nothing is joined by an estimate; if more than _ALL_PAIRS share one, each is compared
+only with so many before it. `splits` keeps a cluster in one split.
 """
 
 from itertools import pairwise

@@ -27,6 +27,7 @@ from saferec_builder.storage import parallel as engine, tables
 _SMALL = 32 << 20  # bytes of dumps: for fewer, a second process is not worth its start
 _BUFFERED = 20_000  # posts and drops that a worker holds before it writes them
 _PART = 2 << 20  # compressed bytes of conversations that the command holds at once
+_LAST = "last.txt"  # in the folder of the shards: what the last run put into the names of its shards and its catalog
 _FORMAT = 7  # version of the content of shards: raise it with the content or the finder of titles
 # names: keyed digests of the names that were hidden in the post
 _POSTS = pl.Schema({**reddit.POSTS, "names": pl.List(pl.String)})
@@ -69,11 +70,14 @@ def read(
     """
     if how.workers is None and sum(path.stat().st_size for path in files) < _SMALL:
         how = replace(how, workers=1)
-    shards = {f"file-{_identity(path, place, job.mark)}": (path, place, job) for path, place in places(files)}
+    mark = job.mark
+    folder.mkdir(exist_ok=True)
+    (folder / _LAST).write_text(f"{mark} {job.items.name if job.items else ''}", encoding="utf-8")
+    shards = {f"file-{mark}-{_identity(path, place)}": (path, place, job) for path, place in places(files)}
     first = engine.map_shards(read_file, shards, folder, how)
     parts = [folder / name for name in first]
     first_pass = tables.digest(sorted(first))
-    buckets = {f"bucket-{first_pass}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
+    buckets = {f"bucket-{mark}-{first_pass}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
     second = engine.map_shards(join_bucket, buckets, folder, how)
     names = {name for facts in first.values() for name in facts.pop("met")}
     honoured = pl.DataFrame([(reddit.SOURCE, name) for name in sorted(names)], tables.HONOURED.schema, orient="row")
@@ -106,9 +110,18 @@ def _table(shards: list[Path], name: str) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(_read, paths)])
 
 
-def _identity(path: Path, place: str, mark: str) -> str:
+def _identity(path: Path, place: str) -> str:
     stat = path.stat()
-    return tables.digest(place, stat.st_size, stat.st_mtime_ns, mark)
+    return tables.digest(place, stat.st_size, stat.st_mtime_ns)
+
+
+def remove_outdated(folder: Path) -> None:
+    """Removes shards that no run uses again, as removals, catalog, secret or rules are others than in the last run, and
+    earlier catalogs. No run may be at work: it could be reading them."""
+    kept = (folder / _LAST).read_text(encoding="utf-8").split()
+    for path in folder.glob("*-*"):
+        if not any(name in path.name for name in kept):
+            engine.remove(path)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ gives  proposals by `learned`: `present` with the seeker's clause of the highest
 
 Every conversation is scored by a model that was not trained on it. A score is claimed if it reaches the threshold of
 its source, which has the best F0.5 on people's labels (precision counts twice as much as recall: a false claim costs
-people a review). Nothing is claimed while people have found fewer than ENOUGH sensitivities.
+people a review). Nothing is claimed while people have found fewer than linear_text.ENOUGH sensitivities.
 """
 
 import logging

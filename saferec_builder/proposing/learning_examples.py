@@ -22,11 +22,11 @@ from saferec_builder.proposing import human_labels
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.rules import cues, matcher as rules
+from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FOLDS = 5
-ENOUGH = 50  # sensitivities that people must have found before anything is claimed
 OF_A_TRAIT = 10  # texts with, and as many without, a trait that the rules have no words for, before it is scored
 SILVER = 2_000  # at most so many conversations without a label take the rules' claims as labels
 MEASURING = ("audit", "control", "gold")  # reasons of assignment to a reviewer; nothing is learned from these

@@ -158,6 +158,7 @@ def read_reply(
     proposer: str,
     settled: frozenset[str] = frozenset(),
     made_by: str | None = None,
+    *,
     asked: Collection[str] | None = None,
 ) -> Reading:
     """Reads an answer: valid claims become rows of tables.PROPOSALS, the others are counted by reason.

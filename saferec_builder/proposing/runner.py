@@ -242,4 +242,4 @@ def _note_unnoted(job: Job) -> None:
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
     unknown, taxonomy = job.corpus.unknown, job.corpus.taxonomy
     settled = frozenset(taxonomy.slugs) - unknown[subject.subject] if unknown else frozenset()
-    return prompting.read_reply(subject, content, taxonomy, job.name, settled, job.made_by, part.slugs)
+    return prompting.read_reply(subject, content, taxonomy, job.name, settled, job.made_by, asked=part.slugs)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from saferec_builder.proposing.learning_examples import ENOUGH
+from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.storage import whole_files
 from saferec_builder.storage.workspace import Workspace
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 C = 10.0  # inverse strength of the L2 penalty on everything but the bias
+ENOUGH = 50  # texts with a label, over all labels, before a model of them may claim anything
 LEAST = 2  # training texts with a term, at least
 STEPS, MEMORY, TOLERANCE = 100, 8, 1e-3  # of L-BFGS: it stops at this largest gradient component
 ROUGH = 1e-2  # the same in `cross_fit`, times C and the root of the rarer class: changes no rate in `bench learned`

@@ -60,9 +60,14 @@ def read(path: Path) -> Both:
     return items.both_read(rows, drops)
 
 
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder that are read."""
+    return input_files.of_folder(folder, (".json",))
+
+
 def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
     expected = "answers of the DoesTheDogDie API"
-    for file in input_files.of_folder(path, (".json",)) if path.is_dir() else [path]:
+    for file in files_of(path) if path.is_dir() else [path]:
         data = sources.json_file(file, expected)
         if isinstance(data, dict) and isinstance(data.get("items"), list):
             data = data["items"]

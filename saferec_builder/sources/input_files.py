@@ -1,7 +1,7 @@
 """Input files: which files of a folder `mine` reads and passes by, and how rows of files of one name are told apart."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,8 +44,13 @@ def of_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def unread_files(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
     """What is not read of the folders: files of other kinds, and subfolders."""
     folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
+    return passed_by(folders, files_of(source, folders))
+
+
+def passed_by(folders: Sequence[Path], taken: Collection[Path]) -> dict[str, JsonValue]:
+    """What the folders hold besides the files that are `taken`, the first five by name."""
     inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]
-    taken = {*files_of(source, folders)}
+    taken = {*taken}
     names = [str(p) for p in inside if p not in taken]
     return {"passed_by": [*names[:5], *([f"{len(names) - 5} more"] if len(names) > 5 else [])]} if names else {}
 

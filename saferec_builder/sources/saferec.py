@@ -88,7 +88,7 @@ def read(path: Path) -> Read:
         left_out.update("empty" for _, text in row.turns if not text.strip())
         return rows
 
-    raw_rows = _parquet(sources.bounded_parquet(path)) if path.suffix == ".parquet" else _samples(path)
+    raw_rows = _parquet(sources.bounded_parquet(path)) if path.suffix == ".parquet" else samples(path)
     if raw_rows is None:
         rows, drops = sources.jsonl(path, "mine", SOURCE, parse_row)
     else:
@@ -99,7 +99,7 @@ def read(path: Path) -> Read:
 _SINGLE_VALUE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 
 
-def _samples(path: Path) -> list[tuple[str, Row | Left]] | None:
+def samples(path: Path) -> list[tuple[str, Row | Left]] | None:
     """The rows of a file that is one JSON value, with their numbers as places; None where its lines are rows."""
     with sources.existing(path).open("rb") as file:
         head = file.read(1_000)

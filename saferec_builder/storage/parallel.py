@@ -6,13 +6,10 @@ then its manifest is written, so that a killed process leaves a shard done or no
 
 import hashlib
 import json
-import multiprocessing
 import os
 import platform
 import shutil
-import signal
 import socket
-import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +22,7 @@ from typing import Any, TypeVar
 
 from saferec_builder.core.errors import StoreError, UsageError, near, strict_json, whole_object
 from saferec_builder.core.locks import file_lock
+from saferec_builder.core.processes import cores, end_with_parent, ignoring_interrupts
 
 Work = TypeVar("Work")  # the input of a shard; it is sent to another process
 Facts = TypeVar("Facts", bound=Mapping[str, object])  # the facts about a finished shard, as JSON can hold them
@@ -39,7 +37,7 @@ class How:
     """Where shards run. `address` of Ray is `local` or that of a cluster: Ray does not search for one."""
 
     engine: str = "local"
-    workers: int | None = None  # default: all cores
+    workers: int | None = None  # default: one per core that this process may use
     address: str = "local"
 
     def __post_init__(self) -> None:
@@ -54,8 +52,8 @@ def map_shards(function: Make[Work, Facts], shards: dict[str, Work], folder: Pat
     missing = {name: work for name, work in shards.items() if _facts(folder, name) is None}
     if missing and how.engine == "ray":
         _on_ray(function, missing, folder, how)
-    elif len(missing) > 1 and (how.workers or os.cpu_count() or 1) > 1:
-        _in_processes(function, missing, folder, how.workers or os.cpu_count() or 1)
+    elif len(missing) > 1 and (workers := how.workers or cores()) > 1:
+        _in_processes(function, missing, folder, workers)
     else:
         for name, work in missing.items():
             _make_shard(function, name, work, folder)
@@ -91,10 +89,10 @@ def _remove_leftovers(folder: Path, shards: Container[str]) -> None:
         machine, _, process = owner.rpartition("-")
         in_use = _is_running(process) if machine in ("", _machine()) else _facts(folder, name) is None
         if name in shards and not in_use:
-            _remove(path)
+            remove(path)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -118,12 +116,12 @@ def _make_shard(function: Make[Work, Facts], name: str, work: Work, folder: Path
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
     tmp = folder / _temporary(name, f"{_machine()}-{os.getpid()}")
-    _remove(tmp)  # left by a killed run with the same process id: a folder, or the manifest
+    remove(tmp)  # left by a killed run with the same process id: a folder, or the manifest
     tmp.mkdir()
     facts = function(work, tmp)
     with file_lock(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
         if _facts(folder, name) is not None:  # done by another run, which may be reading it already
-            _remove(tmp)
+            remove(tmp)
             return name
         shutil.rmtree(folder / name, ignore_errors=True)  # left by a run that was killed before it wrote the manifest
         os.replace(tmp, folder / name)
@@ -136,9 +134,9 @@ def _in_processes(function: Make[Work, Facts], shards: dict[str, Work], folder: 
     missing = dict(shards)
     for _ in range(_TRIES):
         # each gets a new interpreter: threads of polars do not survive a fork
-        with ProcessPoolExecutor(min(workers, len(missing)), get_context("spawn"), _end_with_parent) as pool:
+        with ProcessPoolExecutor(min(workers, len(missing)), get_context("spawn"), end_with_parent) as pool:
             try:
-                with _ignoring_interrupts(), _sharing_cores(min(workers, len(missing))):
+                with ignoring_interrupts(), _sharing_cores(min(workers, len(missing))):
                     futures = [pool.submit(_make_shard, function, name, work, folder) for name, work in missing.items()]
                 for future in as_completed(futures):
                     future.result()
@@ -166,36 +164,6 @@ def _workers_died(folder: Path, shards: Iterable[str]) -> StoreError:
     )
 
 
-def _end_with_parent() -> None:
-    """Ends this worker when its parent ends: otherwise it would go on after a kill, pay for its requests, and wait."""
-
-    def watch() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Processes that start in this block ignore Ctrl-C: the parent handles it, and ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @contextmanager
 def _sharing_cores(workers: int) -> Iterator[None]:
     """Processes that start in this block divide the cores: by default, polars uses all cores in each process."""
@@ -203,7 +171,7 @@ def _sharing_cores(workers: int) -> Iterator[None]:
     if name in os.environ:
         yield
         return
-    os.environ[name] = str(max(1, _cores() // workers))
+    os.environ[name] = str(max(1, cores() // workers))
     try:
         yield
     finally:
@@ -219,7 +187,7 @@ def _on_ray(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, 
         raise UsageError("--engine ray needs the library: pip install 'saferec-builder[ray]'") from None
     probe = _temporary(next(iter(shards)), os.urandom(8).hex())
     (folder / probe).touch()
-    cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its cores
+    cpus = (how.workers or cores()) if how.address == "local" else None  # a cluster knows its cores
     with _sharing_cores(cpus or 1):  # nodes of a cluster have the setting of whoever started them
         ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     try:

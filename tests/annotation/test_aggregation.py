@@ -32,11 +32,6 @@ def test_a_changed_mind_counts_once():
     assert label["form"] == "implicit"  # one each: a tie
 
 
-def test_one_opinion_is_no_label_and_unsure_twice_is_one():
-    assert said(labels(review("ann", "gore", "present", spans=[span("blood")]))["gore"]) == (None, "unresolved")
-    assert said(labels(review("ann", "gore", "unsure"), review("bo", "gore", "unsure"))["gore"]) == ("unsure", "agreed")
-
-
 def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
     """Returns the votes of that many people on one unit."""
     verdicts = ["present"] * present + ["absent"] * absent + ["unsure"] * unsure
@@ -49,11 +44,8 @@ def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
     [
         *[(1, (1, 0, 0), None, True), (1, (0, 1, 0), None, True)],  # one person makes no label
         *[(1, (2, 0, 0), "present", False), (1, (1, 1, 0), None, False)],  # two do, whatever was asked for
-        *[(2, (1, 0, 0), None, True), (2, (0, 2, 0), "absent", False), (2, (1, 1, 0), None, False)],
-        *[
-            (2, (2, 1, 0), "present", False),
-            (2, (2, 2, 0), None, False),
-        ],  # 2 of 3 voters; 2 of 4 is no more than half
+        *[(2, (1, 0, 0), None, True), (2, (0, 0, 2), "unsure", False), (2, (1, 1, 0), None, False)],
+        *[(2, (2, 1, 0), "present", False), (2, (2, 2, 0), None, False)],  # 2 of 3 voters; 2 of 4 is no more than half
         *[(3, (2, 0, 0), "present", False), (3, (1, 1, 0), None, True)],  # 2 > 1.5; the third decides
         *[(3, (1, 1, 1), None, False), (3, (0, 1, 2), "unsure", False)],
         *[(5, (2, 0, 0), None, True), (5, (3, 0, 0), "present", False)],  # 3 > 2.5: the other two can change nothing
@@ -100,11 +92,8 @@ def test_evidence_is_the_union_over_those_who_agree_with_the_label():
         review("di", "gore", "unsure", spans=[span("ugh")], form=None),
         review("cy", "gore", "present", spans=[span("Alien", 1)], role="adjudicator", form="implicit"),
     )["gore"]
-    assert [evidence["quote"] for evidence in label["spans"]] == [
-        "faint",
-        "blood",
-        "Alien",
-    ]  # in order of the text, no doubles, no ugh
+    quotes = [evidence["quote"] for evidence in label["spans"]]
+    assert quotes == ["faint", "blood", "Alien"]  # in order of the text, no doubles, no ugh
     assert label["form"] == "explicit"  # 2 : 1
 
 
@@ -131,11 +120,8 @@ def test_who_read_a_plot_and_passed_over_what_another_marked_disputes_it():
     ]
     # for the bound on what readers of plots miss, the other two traits are absent: both read the plot to its end
     plot_labels = plots(judged, valid, THREE.slugs).sort("trait")
-    assert dict(plot_labels.select("trait", "verdict").iter_rows()) == {
-        "gore": None,
-        "needles": "absent",
-        "sad_endings": "absent",
-    }
+    verdicts = dict(plot_labels.select("trait", "verdict").iter_rows())
+    assert verdicts == {"gore": None, "needles": "absent", "sad_endings": "absent"}
     by_ann = valid.filter(pl.col("reviewer") == "ann")
     assert plots(adjudicate(votes(by_ann, THREE), tables.LABELS.empty), by_ann, THREE.slugs).height == 1
 
@@ -203,20 +189,11 @@ def test_the_adjudicator_sees_arguments_and_no_names():
 
 def test_item_labels_become_warnings_and_are_taken_back():
     rows = [("l1", "present"), ("l2", None), ("l3", "absent")]
-    frame = pl.DataFrame(
-        [
-            dict.fromkeys(tables.LABELS.columns)
-            | {"label": name, "kind": "item_flag", "subject": "i1", "trait": "gore", "verdict": verdict}
-            for name, verdict in rows
-        ],
-        schema=tables.LABELS.schema,
-    )
+    fixed = dict.fromkeys(tables.LABELS.columns) | {"kind": "item_flag", "subject": "i1", "trait": "gore"}
+    frame = tables.LABELS.frame([fixed | {"label": name, "verdict": verdict} for name, verdict in rows])
     rows_of_warnings = tables.check(warnings(frame), tables.WARNINGS)
-    assert rows_of_warnings.select("ref", "topic", "answer").rows() == [
-        ("item:i1", "gore", "yes"),
-        ("item:i1", "gore", None),
-        ("item:i1", "gore", "no"),
-    ]
+    answers = rows_of_warnings.select("ref", "topic", "answer").rows()
+    assert answers == [("item:i1", "gore", answer) for answer in ("yes", None, "no")]
     assert warnings(frame[1:2]).is_empty()  # unresolved from the start: nothing to take back
     assert warnings(frame.with_columns(kind=pl.lit("sensitivity"))).is_empty()
 

@@ -2,17 +2,18 @@
 
 import pytest
 
-from annotation.browsing import browse
+from annotation.browsing import browse, count_line
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.review_world import claim
-from tests.worlds.reviewing import TWO, answer
+from tests.worlds.csv_rows import edit
+from tests.worlds.review_world import TEXTS, claim
+from tests.worlds.reviewing import TWO, answer, yes
 
 
 def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):
-    (row,) = browse(ws).to_dicts()  # c2's claim is unsure
-    assert (row["conversation"], row["trait"], row["by"], row["turn"]) == ("c1", "gore", "rules", 0)
-    assert row["text"][row["start"] : row["end"]] == "blood"
+    place = TEXTS["c1"].index("blood")
+    rows = [("c1", "gore", "explicit", "rules", None, 0, TEXTS["c1"], place, place + 5)]
+    assert browse(ws).rows() == browse(ws, trait="gore").rows() == rows  # c2's claim is unsure
     assert browse(ws, trait="needles").is_empty() and browse(ws, "labels").is_empty()
     assert browse(ws, verdict="unsure")["conversation"].to_list() == ["c2"]
 
@@ -29,15 +30,44 @@ def test_who_is_in_a_crisis_or_asked_to_be_removed_is_not_shown(ws):
     assert browse(ws).is_empty()
 
 
-@pytest.mark.parametrize("words", [{"stage": "reviews"}, {"trait": "gorre"}, {"verdict": "absent"}])
-def test_what_is_not_there_is_one_line(ws, words):
-    with pytest.raises(SafeRecError, match=r"expected|gore"):
+def test_a_report_of_personal_data_is_shown_with_each_turn_of_its_text(ws, review):
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", lambda row: yes(row) | {"note": "PII"} if "blood" in row["text"] else {})
+    review("pull", ws.root / "review" / "ann.csv")
+    turns = [(n, text, 0, len(text)) for n, text in enumerate((TEXTS["c1"], "Ok!"))]
+    assert browse(ws, "reported").rows() == [("c1", "personal data", None, "PII", None, *turn) for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"stage": "reviews"}, "^reviews: nothing to browse: expected proposals or labels or reported$"),
+        ({"trait": "gor"}, "^unknown trait 'gor': did you mean gore"),
+        ({"verdict": "absent"}, "^absent: no verdict with evidence: expected present or unsure$"),
+    ],
+)
+def test_what_is_not_there_is_one_line(ws, words, why):
+    with pytest.raises(SafeRecError, match=why):
         browse(ws, **words)
 
 
-def test_a_misspelt_trait_is_asked_back(ws):
-    with pytest.raises(SafeRecError, match="unknown trait 'gor': did you mean gore"):
-        browse(ws, trait="gor")
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ("proposals", "present", 2_000, 10),
+            "proposals that say present: 2,000 quotes, 10 shown; --limit 2000 shows all; --verdict unsure shows those"
+            " that say unsure",
+        ),
+        (
+            ("labels", "unsure", 0, 0),
+            "labels that say unsure: 0 quotes, 0 shown; --verdict present shows those that say present",
+        ),
+        (("reported", "present", 1, 1), "reported: 1 turn, 1 shown"),
+    ],
+)
+def test_the_last_line_names_the_options_that_show_the_rest(arguments, line):
+    assert count_line(*arguments) == line
 
 
 @pytest.mark.slow

@@ -5,15 +5,7 @@ from math import comb, exp
 import numpy as np
 import pytest
 
-from annotation.careless_reviewers import (
-    FALSE_ALARM,
-    HONEST_ACCEPTS,
-    HONEST_MISSES,
-    PAST,
-    UNREAD,
-    flags,
-    log_evidence,
-)
+from annotation.careless_reviewers import FALSE_ALARM, HONEST_ACCEPTS, HONEST_MISSES, PAST, UNREAD, flags, log_evidence
 
 LIVES = 20_000
 

@@ -23,28 +23,12 @@ TRAITS = {
 }
 FLAGS = c.Audit(40, 300, (*(0,) * 100, 1), open=1, left=190)
 ITEMS = LabelBounds({"gore": c.bound(FLAGS)}, c.bound(FLAGS), [], {}, claimed=60, zone=300)
-BOUNDS = LabelBounds(
-    traits=TRAITS,
-    pooled=c.bound(OF_ANY),
-    together=[],
-    gold={
-        "units_present": 30,
-        "missed": 2,
-        "missed_at_most": c.rate(2, 30),
-        "units_absent": 50,
-        "invented": 1,
-        "invented_at_most": c.rate(1, 50),
-    },
-    false={"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)},
-    false_pooled=c.false_share(240, (0,) * 90),
-    blind=Blind.of(40, 2),
-    apart=c.bound(OF_ANY, c.DELTA / 2).share,
-    claimed=500,
-    undrawn=7,
-    zone=1_000,
-    gone=4,
-    items=ITEMS,
-)
+GOLD = {"units_present": 30, "missed": 2, "missed_at_most": c.rate(2, 30)}
+GOLD |= {"units_absent": 50, "invented": 1, "invented_at_most": c.rate(1, 50)}
+FALSE = {"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)}
+BOUNDS = LabelBounds(TRAITS, c.bound(OF_ANY), [], GOLD, FALSE, false_pooled=c.false_share(240, (0,) * 90), items=ITEMS)
+BOUNDS = replace(BOUNDS, blind=Blind.of(40, 2), apart=c.bound(OF_ANY, c.DELTA / 2).share)
+BOUNDS = replace(BOUNDS, claimed=500, undrawn=7, zone=1_000, gone=4)
 
 
 def checked(document: dict[str, Any], folder: Path) -> certificate.Certificate:

@@ -178,22 +178,6 @@ def test_too_little_data_refuses_and_says_how_much_is_missing():
         c.bound(c.Audit(1, 3, (0,) * 4))
 
 
-def test_unread_draws_count_as_missed():
-    clean = c.bound(c.Audit(400, 8_000, (0,) * 1_200))
-    waiting = c.bound(c.Audit(400, 8_000, (1,) * 60 + (0,) * 1_140))
-    assert clean.within
-    assert not waiting.within
-
-
-def test_what_was_handed_out_and_is_not_labelled_counts_as_missed():
-    clean = c.Audit(400, 8_000, (0,) * 1_200)
-    assert c.bound(clean).within
-    # 40 of 440 are open: at least 9 % are missed, whatever is audited
-    waiting = c.bound(c.Audit(400, 8_000, (0,) * 1_200, open=40))
-    assert waiting.share > 40 / 440
-    assert (waiting.more, waiting.open) == (None, 40)
-
-
 def test_holm_asks_more_of_many_claims_than_of_one():
     # three claims at 5 %: 1/60 first, then 1/40, then 1/20
     assert c.holm([log(61), log(41), log(21)]) == [True, True, True]

@@ -53,11 +53,8 @@ def test_only_what_people_found_by_themselves_comes_back():
     judged = labels(
         *[("c1", "needles", "agreed", "present"), ("c2", "needles", "adjudicated", "present")],
         *[("c3", "needles", "agreed", "present"), ("c4", "needles", "agreed", "present")],  # a claim, a decoy
-        *[
-            ("c5", "needles", "auto", "present"),
-            ("c6", "needles", "agreed", "absent"),
-            ("c7", "gore", "unresolved", None),
-        ],
+        *[("c5", "needles", "auto", "present"), ("c6", "needles", "agreed", "absent")],
+        ("c7", "gore", "unresolved", None),
     )
     claimed = proposals(("c3", "needles", "unsure"), ("c1", "gore", "present"))
     decoys = frame("subject reviewer trait", ("c4", "ann", "needles")).with_columns(spans=None).cast(NONE.schema)
@@ -170,11 +167,8 @@ def test_each_conversation_is_read_once_by_one_sensitivity():
     """Claimed gold shows who clicks through, but not who pastes the answer of the model that claimed it."""
     tasks = [given("gold", ("c1", "ann"), ("c2", "ann")), given("held_back", ("c3", "ann"), ("c4", "ann"))]
     tasks += [given("control", ("c5", "ann")), given("proposed", ("c6", "ann"))]
-    gold = pl.DataFrame(
-        [("sensitivity", "c1", ["gore", "needles"]), ("sensitivity", "c2", ["gore"]), ("sensitivity", "c6", ["gore"])],
-        schema=tables.GOLD.schema,
-        orient="row",
-    )
+    gold_traits = {"c1": ["gore", "needles"], "c2": ["gore"], "c6": ["gore"]}
+    gold = tables.GOLD.frame([("sensitivity", subject, slugs) for subject, slugs in gold_traits.items()])
     claims = proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3", "c4")))
     judged = labels(("c3", "gore", "adjudicated", "present"), ("c5", "needles", "agreed", "present"))
     judged = pl.concat([judged, labels(("c4", "gore", "agreed", "absent"))])
@@ -182,12 +176,9 @@ def test_each_conversation_is_read_once_by_one_sensitivity():
     votes = frame("subject reviewer role trait verdict", *rows, ("c5", "ann", "reviewer", "needles", "unsure"))
     blind_readings = readings(pl.concat(tasks), votes, judged, gold, claims, NONE)
     # c1 by the unclaimed trait, c2 by the claim, c3's label says so, c4's does not, c5 is unsure, c6 was suggested
-    assert blind_readings.select("subject", "trait", "missed", "by_people").rows() == [
-        ("c1", "needles", True, True),
-        ("c2", "gore", True, False),
-        ("c3", "gore", True, False),
-        ("c5", "needles", False, True),
-    ]
+    expected = [("c1", "needles", True, True), ("c2", "gore", True, False), ("c3", "gore", True, False)]
+    expected += [("c5", "needles", False, True)]
+    assert blind_readings.select("subject", "trait", "missed", "by_people").rows() == expected
 
 
 def read_by(*rows: tuple[str, str, bool]) -> pl.DataFrame:

@@ -20,12 +20,8 @@ from tests.worlds.review_memory import Killed, Memory
 from tests.worlds.review_world import Verdict
 
 FEW = int(os.environ.get("SAFEREC_FAULTS", "20"))
-FAULTS = {
-    "away": ReviewError("memory does not answer"),
-    "500": Broken("memory: 500"),
-    "no answer": Unsure("memory"),
-    "killed": Killed(),
-}
+FAULTS = {"away": ReviewError("memory does not answer"), "500": Broken("memory: 500")}
+FAULTS |= {"no answer": Unsure("memory"), "killed": Killed()}
 
 
 def taken(ws: store.Workspace) -> Counter[str]:

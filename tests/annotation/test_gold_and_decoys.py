@@ -94,6 +94,8 @@ def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True) or [None]
     own_rows = rows_of(ws.root / "review" / f"{decoy['reviewer']}.csv")
     quote = decoy["spans"][0]["quote"]
+    drawn = (decoy["reviewer"], decoy["trait"], quote)  # by hash: the same everywhere
+    assert drawn == ("ann", "accidents_disasters", "cafe\u0301: I faint when I")
     (row,) = [candidate for candidate in own_rows if candidate["proposed_quote"] == quote]
     assert (row["proposed"], row["trait"]) == ("present", decoy["trait"])
     colleague = {"ann": "bo", "bo": "ann"}[decoy["reviewer"]]
@@ -119,7 +121,7 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     plan = Plan(people, "cy", audit=0, avoid=avoid)
     tasks = route(text, props, tables.ASSIGNMENTS.empty, disputed, plan)
     assert tasks.height >= 10_000
-    planted = decoys(tasks, text, props, tables.GOLD.empty, TAXONOMY, 0.3, avoid)
+    planted = decoys(tasks, text, props, tables.GOLD.empty, TAXONOMY, 0.3, avoid=avoid)
     assert planted.height > 1_000
     shown = tasks.filter(role="reviewer").join(props.select("subject", "trait"), on="subject")
     shown = pl.concat([shown.select("reviewer", "trait"), planted.select("reviewer", "trait")])

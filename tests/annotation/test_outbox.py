@@ -106,13 +106,6 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     assert rows_of(ws.root / "review" / "ann.csv") == []
 
 
-def test_no_file_takes_its_place_before_all_are_written(ws, cli):
-    """Half a push would be dealt again: Ctrl-C between two files gave other tasks than an undisturbed run."""
-    (ws.root / "review" / f"bo.csv.{os.getpid()}.tmp").mkdir(parents=True)  # bo's file cannot be written
-    assert cli("review", "push", *FILES, *ALL, "-C", ws.root).code == 1
-    assert not (ws.root / "review" / "ann.csv").exists()
-
-
 @pytest.mark.parametrize("fault", [["refused"], ["failed"] * 4, ["died"]], ids=lambda fault: fault[0])
 @pytest.mark.parametrize("before", [0, 3, 7])
 def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memory, fault, before):
@@ -156,9 +149,8 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
         if rng.random() < 0.5:
             memory.arrive()
         memory.down = False
-        oldest = {
-            task["key"]: remote for remote, (_, task, _) in reversed(memory.held.items())
-        }  # the older one of twins
+        # the older one of twins
+        oldest = {task["key"]: remote for remote, (_, task, _) in reversed(memory.held.items())}
         memory.answers |= {remote: Verdict() for remote in oldest.values() if rng.random() < 0.5}
         if memory.made:
             pulled = cli("review", "pull", "-C", ws.root, "--json")

@@ -9,7 +9,6 @@ from annotation.progress import review_status
 from annotation.pull import pull
 from annotation.push import push
 from annotation.review_destinations import Argilla, Files, LabelStudio
-from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import workspace as store
 from tests.worlds import review_world
@@ -49,20 +48,6 @@ def test_what_cannot_be_taken_comes_back_as_a_table(ws: store.Workspace) -> None
     assert pulled.counts.dropped == {"unknown verdict": 1, "`*` before the rest": 1} and pulled.counts.added == 2
     assert pulled.rejected["detail"][0] == "'maybe': expected present, absent or unsure (ann)"
     assert ws.table("drops").equals(pulled.rejected)
-
-
-def test_what_reviewers_asked_for(ws: store.Workspace) -> None:
-    push(ws, ["ann", "bo"], to=Files())
-    assert opt_out(ws, "ann", "gore").added == 1 and opt_out(ws, "ann", ["gore"]).skipped == 1
-    assert opt_out(ws, "ann", ["gore"], remove=True).added == 1
-    assert hand_back(ws, "bo").added == 2 and hand_back(ws, "bo").added == 0
-    with pytest.raises(UsageError, match="bob has no tasks here: expected one of ann, bo"):
-        hand_back(ws, "bob")
-    review_world.Files(ws).answer("bo", absent)  # before bo handed them back
-    assert pull(ws, Files()).counts.added == 4 and hand_back(ws, "bo").added == 0
-    assert set_aside(ws, "bo", reason="a test").added == 4 and set_aside(ws, "bo", undo=True).added == 4
-    with pytest.raises(UsageError, match="cy has no reviews here: expected one of bo "):
-        set_aside(ws, "cy", reason="a test")
 
 
 def test_what_a_push_is_not_given(ws: store.Workspace, tmp_path: Path) -> None:

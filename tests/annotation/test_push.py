@@ -56,13 +56,6 @@ def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, full):
     assert planted(ws) == shown_in_files(ws) and nothing_is_left(ws)
 
 
-def test_a_push_that_wrote_nothing_commits_nothing(ws, cli, full):
-    full |= {"ann.csv", "bo.csv"}
-    result = cli("review", "push", *FILES, *ALL, "-C", ws.root)
-    assert (result.code, "0 of 8 new tasks arrived" in result.err) == (1, True)
-    assert not given(ws) and not planted(ws) and nothing_is_left(ws)
-
-
 def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli, monkeypatch):
     """Four units in all: two readers of c1 and of c2, with one claim each."""
     words = ("review", "push", *FILES, *TWO, "--band", 0, "--json", "-C", ws.root)
@@ -94,3 +87,15 @@ def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
     assert push(ws, ("ann", "bo"), to=ReviewPage()).counts.added == 0
     trait_sets = {tuple(card["trait"] for card in task["cards"]) for task in review_page.shown(page, "ann")}
     assert trait_sets - {()} == {("gore",), ("accidents_disasters", "gore")}  # audits, which are drawn, have no card
+
+
+def test_a_push_without_anything_new_says_what_else_can_be_read(workspace, cli):
+    """It said `new: none`, although two of four conversations were assigned to nobody."""
+    review_world.fill(workspace)
+    words = ("review", "push", *FILES, *TWO, "-C", workspace.root, "--json")
+    first, second = cli(*words).json, cli(*words).json
+    assert first["new"] == {"proposed": 4} and "unassigned" not in first
+    assert (second["new"], second["unassigned"]) == ({}, 2)
+    assert "the draw ([review] audit = 0) left them out" in second["next"] and "again with --all" in second["next"]
+    assert cli(*words, "--all").json["new"] == {"audit": 4}
+    assert "unassigned" not in cli(*words, "--all").json

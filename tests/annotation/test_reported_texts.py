@@ -9,17 +9,10 @@ from tests.worlds import release_world as world
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import TWO, yes
 
-NOTES = (
-    "personal data",
-    "Personal data: her ward",
-    "PERSONAL-DATA",
-    "some personal information",
-    "holds PII",
-    "personal  details",
-)
+NOTES = ["personal data", "Personal data: her ward", "PERSONAL-DATA", "some personal information", "holds PII"]
 
 
-@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("note", [*NOTES, "personal  details"])
 def test_a_report_in_any_words_is_one(note):
     conversation = world.conversation("c1", "I am the head nurse of ward 7")
     current = world.conversations(conversation).select("digest", subject="conversation")

@@ -58,11 +58,8 @@ REVISED = [
     ("My wife likes comedies a lot.", "My wife leaves the room when a newborn is shown.", False),
     ("I faint, says [name], ugh", "I faint, says [name], needles", False),
     ("I liked [name]. What next?", "I liked Saw II. What next?", True),
-    (
-        "I liked [name]. What next?",
-        "I liked blood and gore since the accident. What next?",
-        False,
-    ),  # no name is that long
+    # no name is that long
+    ("I liked [name]. What next?", "I liked blood and gore since the accident. What next?", False),
 ]
 
 

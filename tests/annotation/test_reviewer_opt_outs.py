@@ -2,6 +2,8 @@
 
 import pytest
 
+from annotation import reviewer_opt_outs as opt_outs
+from saferec_builder.core.errors import StoreError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.review_world import taxonomy
@@ -10,9 +12,17 @@ from tests.worlds.reviewing import TAXONOMY, TWO, answer, labels
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
     review("push", *TWO)
-    words = ("-C", ws.root, "--json")
-    assert cli("review", "opt-out", "ann", "gore", *words).json["added"] == 1
-    assert cli("review", "opt-out", "ann", "gore", *words).json["skipped"] == 1
+
+    def opt_out(name: str, *slugs: str, remove: bool = False) -> tuple[int, int, dict]:
+        counts = opt_outs.opt_out(ws, name, slugs, remove=remove)
+        return counts.added, counts.skipped, dict(counts.figures)
+
+    push_again = {"next": "run `saferec-build review push` again: open tasks with these are taken back"}
+    unknown = {"note": "el has no tasks here yet: it holds for exactly this name"}
+    assert opt_out("ann", "gore") == (1, 0, push_again)
+    assert opt_out("ann", "gore", "needles") == (1, 1, push_again)
+    assert opt_out("el", "gore") == (1, 0, push_again | unknown)
+    assert opt_outs.avoided(ws) == {("ann", "gore"), ("ann", "needles"), ("el", "gore")}
     assert (ws.root / ".opt-outs.json").stat().st_mode & 0o777 == 0o600
     pushed = review("push", *TWO, "--reviewer", "di")
     assert pushed["new"] == {"proposed": 1}  # di takes the task with gore
@@ -20,11 +30,44 @@ def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
     assert not any("blood" in text for text in texts)
     assert any("blood" in row["text"] for row in rows_of(ws.root / "review" / "di.csv"))
     # two tasks of two readers each: the task taken back from ann no longer waits for her
-    assert "gore" not in cli("status", "-C", ws.root).out and cli("status", *words).json["unanswered"] == 4
-    assert cli("review", "opt-out", "ann", "gore", "--remove", *words).json["added"] == 1
+    status = cli("status", "-C", ws.root, "--json")
+    assert "gore" not in cli("status", "-C", ws.root).out and status.json["unanswered"] == 4
+    assert opt_out("ann", "gore", "torture", remove=True) == (1, 1, push_again)
+    assert opt_out("ann", "needles", remove=True) == (*opt_out("el", "gore", remove=True)[:2], push_again)
     assert not (ws.root / ".opt-outs.json").exists()
-    unknown = cli("review", "opt-out", "ann", "blood", *words)
-    assert (unknown.code, unknown.err.count("\n")) == (1, 1)
+    assert opt_out("ann", "gore", remove=True) == (0, 1, {})
+    with pytest.raises(UsageError, match="blood"):
+        opt_out("ann", "blood")
+    for damaged in ("{", '{"ann": "gore"}', '{"ann": [1]}'):
+        (ws.root / ".opt-outs.json").write_text(damaged)
+        with pytest.raises(StoreError, match="damaged: put your copy of it back, or delete it and ask"):
+            opt_outs.avoided(ws)
+
+
+def test_what_cannot_be_handed_back_or_set_aside_says_whose_work_could(ws, review):
+    for people, expected in (((), "those that a push names"), (TWO, "ann, bo")):
+        if people:
+            review("push", *people)
+        with pytest.raises(UsageError, match=f"di has no tasks here: expected one of {expected}$"):
+            opt_outs.hand_back(ws, "di")
+    hint = r"\(open tasks: `review hand-back di`\)$"
+    with pytest.raises(UsageError, match=f"di has no reviews here: expected one of nobody yet {hint}"):
+        opt_outs.set_aside(ws, "di", reason="none")
+    counts, note = (
+        opt_outs.hand_back(ws, "bo"),
+        "what was answered and not yet pulled counts once it is: nothing is lost",
+    )
+    next_step = "run `saferec-build review push`, naming who is there: they get these tasks"
+    assert (counts.added, counts.figures) == (2, {"note": note, "next": next_step})
+    answer(ws, review)  # bo had answered in the file
+    assert opt_outs.hand_back(ws, "bo") == opt_outs.hand_back(ws, "ann")  # both have read all of theirs
+    with pytest.raises(UsageError, match=f"di has no reviews here: expected one of ann, bo {hint}"):
+        opt_outs.set_aside(ws, "di", undo=True)
+    with pytest.raises(UsageError, match="^set-aside bo: give --reason, for whoever wonders later$"):
+        opt_outs.set_aside(ws, "bo")
+    counts = opt_outs.set_aside(ws, "bo", reason="read nothing")
+    assert (counts.added, dict(counts.figures)) == (4, {"next": "run `saferec-build adjudicate`: labels follow"})
+    assert opt_outs.set_aside(ws, "bo", undo=True).added == 4 and opt_outs.hand_back(ws, "ann").figures == {}
 
 
 @pytest.mark.slow

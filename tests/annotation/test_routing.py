@@ -107,11 +107,8 @@ def test_work_is_balanced_and_a_rerun_adds_nothing_whatever_the_order_of_rows():
 
 
 def test_who_joins_later_takes_what_is_new():
-    earlier = send(
-        texts(conversations(*MANY[:200])),
-        proposals(*((c, "gore", "present") for c in MANY[:200])),
-        reviewers=("ann", "bo"),
-    )
+    first = proposals(*((c, "gore", "present") for c in MANY[:200]))
+    earlier = send(texts(conversations(*MANY[:200])), first, reviewers=("ann", "bo"))
     added = send(texts(conversations(*MANY)), proposals(*((c, "gore", "present") for c in MANY)), earlier)
     assert set(added["subject"]) == set(MANY[200:])
     # ann and bo have 200 each, di has none: she is in each of the 100 new pairs
@@ -149,11 +146,8 @@ def test_all_takes_every_conversation_but_not_every_item():
     items = pl.DataFrame([film | {"item": "i1"}, film | {"item": "i2"}])
     props = proposals(("i1", "gore", "present"), kind="item_flag")
     assigned = send(texts(conversations("c1", "c2"), items), props, everything=True)
-    assert Counter(assigned.select("kind", "subject").rows()) == {
-        ("sensitivity", "c1"): 2,
-        ("sensitivity", "c2"): 2,
-        ("item_flag", "i1"): 2,
-    }
+    readers = Counter(assigned.select("kind", "subject").rows())
+    assert readers == {("sensitivity", "c1"): 2, ("sensitivity", "c2"): 2, ("item_flag", "i1"): 2}
 
 
 def test_one_reviewer_is_one_reading_and_the_second_comes_later():
@@ -184,11 +178,8 @@ def show(sent: pl.DataFrame, props: pl.DataFrame, reviews: list[dict] | None = N
 def test_proposed_units_first_then_the_rest_and_no_suggestion_in_an_audit():
     props = proposals(("c1", "needles", "unsure"), ("c1", "gore", "present"), ("c1", "torture", "absent"))
     assigned = send(texts(conversations("c1")), props, reviewers=("ann",))
-    assert show(assigned, props).select("trait", "verdict").rows() == [
-        ("gore", "present"),
-        ("needles", "unsure"),
-        ("*", None),
-    ]
+    rows = show(assigned, props).select("trait", "verdict").rows()
+    assert rows == [("gore", "present"), ("needles", "unsure"), ("*", None)]
     audit = assigned.with_columns(why=pl.lit("audit"))
     assert show(audit, props).select("trait", "verdict").rows() == [("*", None)]
 

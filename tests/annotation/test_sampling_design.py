@@ -167,10 +167,8 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     drawn = given(*CLAIMED[:2], batch="before")  # c2 was read as a proposal later, c3 when it arrived
     sent = pl.concat([drawn, *(given(c, why="proposed", batch=b) for c, b in (("c2", "later"), ("c3", "push-1")))])
     assert seen(rows, {}, sent).zone == 399
-    assert sorted(design.tombstones(rows, sent, auto, tables.REVIEWS.empty, ["c2", "c3"])["stratum"]) == [
-        "sure",
-        "zone",
-    ]
+    stones = design.tombstones(rows, sent, auto, tables.REVIEWS.empty, ["c2", "c3"])
+    assert sorted(stones["stratum"]) == ["sure", "zone"]
     sent = pl.concat([given("c1", batch="push-2"), given("c4", why="proposed", batch="push-2")])
     assert seen(rows, {}, sent).zone == 399  # its claim was not `auto` when c1 was drawn
 
@@ -226,11 +224,8 @@ def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str])
 
     after_leaving = audited(BLANK, sent, design.ever_judged(labels, labels, reviews, current))
     stones = design.tombstones(BLANK, sent, labels, reviews, gone)
-    assert (
-        stones.height == len(gone)
-        and not {*stones["subject"]} & {*IDS}
-        and not {*stones["draw"]} & {*map(by_draw, IDS)}
-    )
+    assert stones.height == len(gone) and not {*stones["subject"]} & {*IDS}
+    assert not {*stones["draw"]} & {*map(by_draw, IDS)}
     erased = [frame.filter(~pl.col("subject").is_in(gone)) for frame in (BLANK, sent, labels, reviews)]
     known = design.ever_judged(erased[2], erased[2], erased[3], current)
     assert audited(*design.with_erased(erased[0], erased[1], known, stones)) == after_leaving

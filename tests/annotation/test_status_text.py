@@ -6,111 +6,124 @@ import polars as pl
 import pytest
 
 from annotation import status_text
-from annotation.confidence_bounds import false_share
-from annotation.progress import review_status
-from saferec_builder.storage.workspace import Workspace
+from annotation.confidence_bounds import Audit, bound, false_share
+from annotation.controls import Blind
+from annotation.progress import ReviewStatus
+from annotation.recall_bounds import LabelBounds
+
+CLEAN = bound(Audit(400, 1_000, (0,) * 900, left=100))  # at most 1.7 % are missed
+SOME = bound(Audit(0, 1_000, (0,) * 400, left=600))
+TRAITS = {"gore": CLEAN, "needles": SOME, "fire": SOME, "war": SOME}
+WRONG = false_share(100, (0,) * 42)
+ITEMS = LabelBounds({"gore": bound(Audit(40, 0, ()))}, bound(Audit(40, 0, ())), [], {})
+BOUNDS = LabelBounds(TRAITS, CLEAN, ["gore"], {}, false={"gore": WRONG}, false_pooled=WRONG, items=ITEMS)
+BOUNDS = replace(BOUNDS, blind=Blind.of(3, 1), apart=CLEAN.share)
+COUNTS = {"proposed": 1_234, "assigned": 7, "begun": 0, "read": 0, "disputed": 1}
 
 
 @pytest.fixture
-def text(workspace: Workspace) -> list[str]:
-    """Status with traits of several kinds, and two people with different figures."""
-    status = review_status(workspace)
-    counts = {"proposed": 1_234, "assigned": 7, "begun": 0, "read": 7, "disputed": 1}
-    traits = pl.DataFrame([{"trait": "accidents_disasters", **counts}, {"trait": "gore", **counts}])
-    traits = traits.vstack(traits[:1].with_columns(trait=pl.lit("needles")))
-    alpha = [
-        {"trait": "gore", "alpha": -0.001, "positives": 10},
-        {"trait": "accidents_disasters", "alpha": None, "positives": 0},
-        {"trait": "needles", "alpha": 0.5, "positives": 3},
-    ]
-    blind = {"blind_controls": 3, "blind_controls_missed": 1}
-    ann = {
-        "tasks": 14_145,
-        "open": 3,
-        "seconds": 22.0,
-        "with_the_model": 0.998,
-        **blind,
-        "flagged": ["decoys", "speed"],
-    }
-    people = {"ann": ann, "bo": {"tasks": 2, "open": 0, "rejected": 1}}
-    return status_text.lines(replace(status, traits=traits, agreement=pl.DataFrame(alpha), reviewers=people))
+def status() -> ReviewStatus:
+    """Traits of several kinds, and people with different figures; nobody has answered."""
+    traits = pl.DataFrame([{"trait": trait, **COUNTS} for trait in ("fire", "gore", "needles", "war")])
+    alpha = [("gore", -0.001, 10), ("fire", None, 0), ("needles", 0.5, 9)]
+    alphas = pl.DataFrame(alpha, schema=["trait", "alpha", "positives"], orient="row")
+    people = {"ann": {"tasks": 4, "open": 4}, "bo": {"tasks": 2, "open": 2, "rejected": 1}}
+    return ReviewStatus(traits, alphas, people, BOUNDS, 0, {}, [], None, 0, [])
 
 
-def test_before_anybody_has_a_task_no_bound_is_spoken_of(workspace: Workspace) -> None:
-    assert status_text.lines(review_status(workspace)) == ["nobody was given a task yet: `saferec-build review push`"]
+READ = """
+trait    proposed  assigned  begun  read  disputed              alpha
+fire        1,234         7      0     0         1                n/a
+gore        1,234         7      0     0         1               0.00
+needles     1,234         7      0     0         1  0.50 (9 positive)
+war         1,234         7      0     0         1                n/a
+counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers
+alpha: how far readers agree, 1 always and 0 as by chance; n/a: too few answers
+"""
+MISSED = """
+share of           missed at most                          labelled wrongly at most
+gore               <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
+3 traits           none found, in 6 conversations at most
+any sensitivity    <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
+gore (items)       0 % (relative to these reviewers)
+any flag of items  0 % (relative to these reviewers)
+missed at most 5 %, in all of these traits at once: 1 of 4 traits
+missed, with what readers overlook: not known (3 of 20 blind controls read of which nothing was ever suggested)
+audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again
+proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet
+relative to these reviewers: without what they overlook themselves, which blind controls measure
+blind controls: conversations whose answer is known, read without a suggestion
+"""
+WAITING = """
+reviewer  tasks  open  rejected
+ann           4     4         -
+bo            2     2         1
+"""
+BUSY = """
+reviewer   tasks  open  seconds  likely right  blind controls        flagged  rejected
+ann       14,145     3       22         0.998               3  decoys, speed         -
+bo             2     2        -             -               -              -         1
+"""
 
 
-def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(workspace: Workspace) -> None:
+def test_before_anybody_has_a_task_no_bound_is_spoken_of(status: ReviewStatus) -> None:
+    nobody = ["nobody was given a task yet: `saferec-build review push`"]
+    assert status_text.lines(replace(status, traits=status.traits.clear(), reviewers={})) == nobody
+    assert status_text.lines(replace(status, reviewers={})) == [*READ.splitlines()[1:], "", *nobody]
+
+
+def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(status: ReviewStatus) -> None:
     """It said "none found" about conversations that nobody had read."""
-    counts = {"trait": "gore", "proposed": 4, "assigned": 4, "begun": 0, "read": 0, "disputed": 0}
-    state = replace(review_status(workspace), traits=pl.DataFrame([counts]), reviewers={"ann": {"tasks": 4, "open": 4}})
-    lines = status_text.lines(state)
-    assert "nobody has answered yet: what labels miss is told once answers are in" in lines
-    assert not [line for line in lines if "none found" in line or "missed" in line]
-    begun = replace(state, traits=pl.DataFrame([counts | {"begun": 1}]))
-    assert [line for line in status_text.lines(begun) if "missed at most" in line]
+    nobody = "\nnobody has answered yet: what labels miss is told once answers are in\n"
+    assert "\n".join(status_text.lines(status)) == f"{READ}{nobody}{WAITING}".strip()
+    for column in ("begun", "read"):
+        begun = status.traits.with_columns(pl.when(trait="gore").then(1).otherwise(0).alias(column))
+        text = "\n".join(status_text.lines(replace(status, traits=begun)))
+        assert text.endswith(f"{MISSED}{WAITING}"[:-1])
 
 
-def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str]) -> None:
+def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(status: ReviewStatus) -> None:
     """All reviewers were in one line of 300 characters; an alpha of -0.001 was shown as -0.00."""
-    rows = {line.split()[0]: line.split() for line in text if line}
-    assert rows["trait"] == ["trait", "proposed", "assigned", "begun", "read", "disputed", "alpha"]
-    assert [line.split() for line in text if line.startswith("gore")][0] == [
-        "gore",
-        "1,234",
-        "7",
-        "0",
-        "7",
-        "1",
-        "0.00",
-    ]
-    assert [line.split()[-1] for line in text if line.startswith("accidents_disasters")][0] == "n/a"
-    (head,) = [line for line in text if line.startswith("reviewer")]
-    assert head.split("  ")[0] == "reviewer" and "with the model" in head
-    assert rows["ann"] == ["ann", "14,145", "3", "22", "0.998", "3", "1", "decoys,", "speed", "-"]
-    assert rows["bo"] == ["bo", "2", "0", "-", "-", "-", "-", "-", "1"]
-    assert max(map(len, text)) <= 120
+    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "likely_right": 0.998, "blind_controls": 3}
+    people = status.reviewers | {"ann": ann | {"flagged": ["decoys", "speed"]}}
+    people["bo"] = people["bo"] | {"flagged": []}
+    text = "\n".join(status_text.lines(replace(status, reviewers=people)))
+    assert text == f"{READ}{MISSED}{BUSY}".strip()
 
 
-def test_an_alpha_of_few_positives_says_how_few(text: list[str]) -> None:
-    assert [line for line in text if line.startswith("needles")][0].endswith("  0.50 (3 positive)")
-
-
-def test_what_blind_controls_are_stands_above_their_columns(text: list[str]) -> None:
-    """A line mentioned controls, the columns were `blind` and `blind missed`, and neither was explained."""
-    row = next(n for n, line in enumerate(text) if line.startswith("missed of what is there: not known (0 of 20 blind"))
-    assert text[row + 1] == "blind controls: conversations whose answer is known, read without a suggestion"
-    assert "  blind controls  blind controls missed  " in text[row + 3]
-
-
-def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands(workspace: Workspace) -> None:
+def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands() -> None:
     """It printed all of `review status` once more, as 50 lines."""
-    bounds = review_status(workspace).bounds
-    lines = status_text.of_labels(replace(bounds, items=bounds, false_pooled=false_share(100, (0,) * 42)))
-    assert [line.split(":")[0] for line in lines] == [
-        "missed share of any sensitivity",
-        "missed share of what is there",
-        "missed share of any flag of items",
-        "false share of any sensitivity",
-        "of each trait, with how well people agree",
+    blind = "not known (3 of 20 blind controls read of which nothing was ever suggested)"
+    lines = [
+        "missed share of any sensitivity: <= 0.3 % (relative to these reviewers)",
+        f"missed, with what readers overlook: {blind}",
+        "what these words mean, and the same for each trait: `saferec-build review status`",
     ]
-    assert lines[1].split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
-    assert lines[1].endswith("blind controls: conversations whose answer is known, read without a suggestion")
+    assert status_text.of_labels(replace(BOUNDS, items=None, false_pooled=None)) == lines
+    more = ["missed share of any flag of items: 0 % (relative to these reviewers)"]
+    more.append("labels `present` that are wrong: <= 5.0 % (certified)")
+    assert status_text.of_labels(BOUNDS) == [*lines[:2], *more, lines[2]]
+
+
+def test_reports_of_personal_data_say_what_to_do() -> None:
+    assert status_text.of_reports([]) == []
+    (line,) = status_text.of_reports(["c1", "c2"])
+    remedy = "remove them (removals.csv or `saferec-build forget`), or allow them one by one: `release` stops at their"
+    assert line == (
+        "readers reported personal data in 2 conversations: c1, c2: look at them (`saferec-build browse reported`), "
+        f"then {remedy} texts"
+    )
 
 
 def test_traits_of_which_the_same_is_said_are_one_line() -> None:
     """20 lines that said "none found" hid the one that did not."""
     rows = [["gore", "at most 9 %"], ["needles", "none"], ["war", "none"], ["any sensitivity", "at most 8 %"]]
     assert status_text.alike(rows) == rows  # two alike are listed by name
-    three_alike = [*rows[:3], ["fire", "none"], rows[3]]
-    assert status_text.alike(three_alike) == [
-        ["gore", "at most 9 %"],
-        ["3 traits", "none"],
-        ["any sensitivity", "at most 8 %"],
-    ]
+    assert status_text.alike([*rows[:3], ["fire", "none"], rows[3]]) == [rows[0], ["3 traits", "none"], rows[3]]
 
 
-def test_what_is_missed_stands_beside_what_is_false(text: list[str]) -> None:
-    place = next(n for n, line in enumerate(text) if line.startswith("share of"))
-    assert text[place].split("  ")[0] == "share of" and text[place].endswith("labelled wrongly at most")
-    assert any(line.startswith("any sensitivity") for line in text[place:])
+def test_errors_on_gold_are_a_sentence() -> None:
+    """It was `unit conversation, units_present 3, missed 0, missed_at_most 0.632, ...`."""
+    gold = BOUNDS.gold | {"units_present": 20, "missed": 1, "missed_at_most": 0.25, "invented_at_most": None}
+    line = "in gold conversations, whose answers are known, the labels miss a trait in 1 of 20 (<= 25.0 %)"
+    assert status_text.of_gold(replace(BOUNDS, gold=gold)) == [line]

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from saferec_builder.scoring.intervals import clopper_pearson, few_users, mean_share, over_seeds, paired_shares
+from saferec_builder.scoring.intervals import clopper_pearson, few_users, mean_share, paired_shares
 from tests.bench.figures import figure
+from tests.bench.seeds import over_seeds
 
 WORLDS, RATES, SIZES = 2000, (0.0005, 0.002, 0.005, 0.02, 0.05), (100, 390, 1000)
 COMMON, MORE = (0.2, 0.5), 6000

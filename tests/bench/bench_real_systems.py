@@ -18,10 +18,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.scoring.intervals import detectable, mean_share, over_seeds
+from saferec_builder.scoring.intervals import detectable, mean_share
 from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from tests import ROOT
 from tests.bench.figures import figure, section
+from tests.bench.seeds import over_seeds
 from training.data import Release, Row, open_release, rows
 from training.evaluation import baselines, guard
 from training.evaluation.guard import Guard

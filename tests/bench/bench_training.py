@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from saferec_builder.scoring.intervals import over_seeds
 from saferec_builder.scoring.metrics import Floats, columns, judge, per_user
 from tests.bench import figures
 from tests.bench.figures import figure
+from tests.bench.seeds import over_seeds
 from training.data import open_release, read_gold, rows, with_gold
 from training.evaluation.predictions import read
 

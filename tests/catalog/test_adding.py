@@ -11,6 +11,7 @@ from saferec_builder.core.oracle import CLEAR, VIOLATED
 from saferec_builder.mining import ingest
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds import catalog_files
 from tests.worlds.bars import Bar, drawn
 
 ITEMS = "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988\nfilm,,1990,\n"
@@ -143,6 +144,16 @@ def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_pat
     (tmp_path / "dog.csv").write_text("imdbId,Clear Yes: Does the dog die\ntt0078748,1\n")
     figures = adding.add_catalog(workspace, "ddd", tmp_path / "dog.csv").figures
     assert "with_external_id" not in figures and (figures["rows_read"], figures["on_no_item_here"]) == (1, 0)
+
+
+def test_a_folder_of_answers_says_what_was_read_and_what_was_not(workspace, tmp_path):
+    (folder := tmp_path / "ddd").mkdir()
+    for name in ("a.json", "b.json"):
+        (folder / name).write_text(json.dumps(catalog_files.media(7, "Alien")))
+    (folder / "c.csv").write_text("imdbId,Clear Yes: Does the dog die\ntt0078748,1\n")
+    figures = adding.add_catalog(workspace, "ddd", folder).figures
+    assert (figures["files_read"], figures["passed_by"]) == (2, [str(folder / "c.csv")])
+    assert "files_read" not in adding.add_catalog(workspace, "ddd", folder / "a.json").figures
 
 
 def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, items, tmp_path):

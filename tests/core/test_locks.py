@@ -1,12 +1,16 @@
 """One command at a time: a waiting command says so once."""
 
+import errno
+import fcntl
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from saferec_builder.core import locks
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import workspace as store
 
@@ -35,6 +39,19 @@ def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, 
     assert (result.code, result.json["added"]) == (0, 1)
     assert result.err == f"{workspace.root}: another `review opt-out` is at work: waiting until it has ended\n"
     assert cli(*command).err == ""
+
+
+def test_a_file_system_without_locks_is_named_once(tmp_path: Path, monkeypatch, caplog) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    monkeypatch.setattr(locks, "_WITHOUT_LOCKS", set())
+    for name in ("first", "second"):
+        with locks.file_lock(tmp_path / name, "another command", wait=True):
+            pass
+    (warning,) = caplog.messages
+    assert warning.startswith(f"{tmp_path / 'first'}: its file system has no locks: two commands at once can lose")
 
 
 def _adjudicate(ws: store.Workspace) -> str:

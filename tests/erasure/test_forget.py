@@ -304,6 +304,8 @@ def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
         result.code == 0
         and " lines of files erased, and the data of 2 copies of releases deleted\n" in result.out
         and "copies of these releases" in result.out
+        and result.out.splitlines()[-1].startswith("next: ")
+        and "next: " not in dry_run
     )
     assert (ws.root / path).read_bytes().decode() == "".join([f"task{mark}text\r\n", rows[0], rows[2]])
 
@@ -372,3 +374,26 @@ def test_an_id_of_here_or_of_a_release_is_enough_where_no_turn_has_one(workspace
     for name in ("c003", *world.released(ws, "c003")):
         result = cli("forget", name, "--dry-run", "-C", ws.root, "--json")
         assert result.code == 0 and result.json["where"]["conversations"] == 1, result.out + result.err
+
+
+@pytest.mark.parametrize(("only", "staying"), [("id", ["b2", "c3"]), ("author", ["7", "c3"])])
+def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
+    workspace: store.Workspace, tmp_path: Path, cli: Cli, only: str, staying: list[str]
+) -> None:
+    """ReDial numbers both conversations and workers: all of worker 611 was erased with conversation 611."""
+    words = [{"role": "user", "content": "Hi"}]
+    people = (("7", "ann"), ("b2", "7"), ("c3", "c3"))
+    rows = [json.dumps({"id": name, "user": author, "messages": words}) for name, author in people]
+    (tmp_path / "own.jsonl").write_text("\n".join(rows))
+    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
+    run = cli("forget", "7", "-C", workspace.root)
+    assert run.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in run.err
+    for options, message in (
+        (("7", "--only", "name"), "--only name: expected id or author"),
+        (("--only", "id"), "--only id says what names are: give some"),
+        ((), "whom to forget? Name somebody, or write them into removals.csv"),
+    ):
+        assert message in cli("forget", *options, "-C", workspace.root).err
+    assert "c3: 1 conversation\n" in cli("forget", "c3", "--dry-run", "-C", workspace.root).out  # both are one
+    assert cli("forget", "7", "--only", only, "-C", workspace.root).code == 0
+    assert sorted(store.read(workspace, tables.CONVERSATIONS)["source_id"]) == staying

@@ -110,6 +110,20 @@ def test_so_are_those_of_other_sources(
     assert not [row for row in copy.read_text().splitlines() if row.startswith(f"{wish}\t")]
 
 
+def test_a_copy_that_is_one_json_value_is_listed_and_stays(
+    workspace: store.Workspace, tmp_path: Path, cli: Cli
+) -> None:
+    """Its second row was taken for its second line, and that line was removed."""
+    rows = [{"prompt": f"Hi, {n}", "completion": f"Film {n}"} for n in range(2)]
+    (tmp_path / "own.jsonl").write_text(jsonl(*rows))
+    assert cli("mine", "saferec", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
+    wish = store.read(workspace, tables.CONVERSATIONS).filter(pl.col("turns").list.first().struct[1] == "Hi, 1")
+    copy = workspace.root / "copy.json"
+    copy.write_text(text := json.dumps({"version": 1, "samples": rows}, indent=1))
+    run = cli("forget", wish["conversation"][0], "-C", workspace.root, "--json")
+    assert run.code == 1 and run.json["still_in"] == ["copy.json"] and copy.read_text() == text
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -199,22 +213,6 @@ def test_what_is_damaged_stops_it_before_it_begins(
     run = cli("forget", tables.digest("c001"), "-C", workspace.root)
     assert run.code == 1 and run.err.count("\n") <= 2 and "Traceback" not in run.err, run.err
     assert not (workspace.root / store.FORGETTING).exists()
-
-
-@pytest.mark.parametrize(("only", "left"), [("id", ["b2", "c3"]), ("author", ["7", "c3"])])
-def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
-    workspace: store.Workspace, tmp_path: Path, cli: Cli, only: str, left: list[str]
-) -> None:
-    """ReDial numbers both conversations and workers: all of worker 611 was erased with conversation 611."""
-    rows = [MINE | {"id": name, "user": author} for name, author in (("7", "ann"), ("b2", "7"), ("c3", "c3"))]
-    (tmp_path / "own.jsonl").write_text(jsonl(*rows))
-    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
-    run = cli("forget", "7", "-C", workspace.root)
-    assert run.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in run.err
-    assert "expected id or author" in cli("forget", "7", "--only", "name", "-C", workspace.root).err
-    assert "c3: 1 conversation\n" in cli("forget", "c3", "--dry-run", "-C", workspace.root).out  # both are one
-    assert cli("forget", "7", "--only", only, "-C", workspace.root).code == 0
-    assert sorted(store.read(workspace, tables.CONVERSATIONS)["source_id"]) == left
 
 
 @pytest.mark.parametrize("wish", ["here", "released", "pseudonym"])

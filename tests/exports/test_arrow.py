@@ -45,3 +45,17 @@ def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
     ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
     # a title stays on one line, whatever the source contains
     assert shapes.Names(frame).lines(ids).to_pylist() == ["1. D (2004)\n2. E", "", "1. A 9. Saw (2001)"]
+    names = shapes.Names(frame)
+    assert names.lists(ids, names.titles).to_pylist() == [["D", "E"], [], ["A 9. Saw"]]
+    assert names.lists(ids, names.pairs).to_pylist() == [[["D", "2004"], ["E", ""]], [], [["A 9. Saw", "2001"]]]
+    talks = pl.Series(
+        [[turn("seeker", "a"), turn("recommender", "b")], [turn("seeker", "c")], []], dtype=pl.List(tables.TURN)
+    )
+    kind = rows.schemas()["conversations"].field("turns").type.value_type
+    expected = [
+        [{"role": "seeker", "text": "a"}, {"role": "recommender", "text": "b"}],
+        [{"role": "seeker", "text": "c"}],
+        [],
+    ]
+    assert shapes.turns(talks, pl.Series([True] * 3), kind).to_pylist() == expected
+    assert shapes.turns(talks, pl.Series([False, True, True]), kind).to_pylist() == [[], *expected[1:]]

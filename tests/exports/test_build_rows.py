@@ -1,9 +1,11 @@
 """Splits, requests, answers, lists and the checks that stop a release."""
 
+import numpy as np
 import polars as pl
 import pytest
 
 from exports import build_rows as release
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, oracle
 from tests.worlds.release_rows import learn, letters, only, split
 from tests.worlds.release_world import conversation, conversations, film, label, labels
 
@@ -24,6 +26,7 @@ def test_a_seeker_on_both_sides_keeps_the_latest_split():
 D_OR_E = ("Hi", f"Try {film('D')} or {film('E')}", f"{film('E')} it is")
 D_AND_E = ("Hi", f"Try {film('D')}", "More?", f"Also {film('E')}", "Great", "So watch it!")
 AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "ok")
+THEN_F = ("Hi", f"Try {film('D')}", "More?", f"Also {film('E')}", f"I have seen {film('F')}, like {film('E')}")
 
 
 @pytest.mark.parametrize(
@@ -34,11 +37,12 @@ AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "o
         pytest.param(D_OR_E, "E", 1, "E", "", "", id="accepted items go before recommended ones"),
         pytest.param(D_OR_E, "", 1, "DE", "", "", id="found in the text, as nobody gave refs"),
         pytest.param(AFTER_D, "", 1, "E", "D", "D", id="what the seeker named first is seen and no answer"),
+        pytest.param(THEN_F, "", 3, "E", "D", "DG", id="what is first named after the request is not known in it"),
         pytest.param(("Hi", "Sure", "Comedies please"), "D", 3, "D", "", "", id="ids only: all of it is the request"),
     ],
 )
 def test_request_and_answer(turns, accepted, cut, truth, named, seen):
-    row = only([conversation("c", *turns, accepted=accepted)])
+    row = only([conversation("c", *turns, accepted=accepted, seen="DFG" if turns is THEN_F else "")])
     request = row["cut"], *(letters(row[name]) for name in ("truth", "named", "seen"))
     assert request == (cut, truth, named, seen)
 
@@ -107,8 +111,64 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
     assert row["at_risk"] == ["animal_harm", "gore", "medical_trauma", "needles", "sad_endings"]
 
 
-def test_a_label_on_another_text_is_unresolved_again():
+def test_a_label_on_another_text_is_unresolved_again_and_only_what_was_read_counts():
     talk = conversation("c", "I faint at blood", f"Try {film('D')}", "ok")
-    current = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
-    row = current.row(0, named=True)
-    assert (row["verdict"], row["method"], row["spans"], row["form"]) == (None, "unresolved", [], None)
+    rows = [
+        label(talk, "gore", quote="faint"),
+        label(talk, "torture", quote="faint", digest="older", reviews=["r1"]),
+        label(talk, "needles", verdict=None, reviews=["r1", "r2"]),
+        label(talk, "sad_endings", verdict=None, reviews=["r1"]),
+        label(talk, "hate_speech", verdict=None),
+        label(talk, "clowns", kind="item_flag"),
+    ]
+    current = release.current(labels(*rows), conversations(talk), pl.Series(["r2"]))
+    found = current.select("verdict", "method", "form", pl.col("spans").list.len(), "read", "at_risk").rows()
+    assert found == [
+        ("present", "agreed", "implicit", 1, True, True),
+        (None, "unresolved", None, 0, False, True),  # nobody has seen that it is not there any more
+        (None, "unresolved", None, 0, True, True),
+        (None, "unresolved", None, 0, True, False),
+        (None, "unresolved", None, 0, False, False),
+    ]
+
+
+def test_who_was_read_by_nobody_or_has_a_withheld_trait_has_no_lists():
+    rows = [conversation(name, "I faint at blood", f"Try {film('D')}", "ok") for name in "abc"]
+    said = [label(rows[0], quote="faint"), label(rows[1], "needles", verdict="unsure", quote="faint")]
+    for terms, reasons in (
+        (release.Terms(), {"c": "reviewed by nobody"}),
+        (release.Terms(frozenset({"needles"})), {"b": "has a withheld trait", "c": "reviewed by nobody"}),
+        (release.Terms(frozenset({"gore"}), unreviewed=True), {"a": "has a withheld trait"}),
+    ):
+        built, drops = learn(rows, said, terms=terms)
+        assert dict(drops.select("place", "reason").iter_rows()) == reasons
+        withheld = {"gore"} & terms.withheld
+        assert built["traits"].to_list() == [["gore"] if not withheld else [], [], []]
+    dropped = dict.fromkeys([*reasons.values(), "text not put back: x", "crisis", "straddles split"], 2)
+    assert [[*part] for part in release.apart(dropped)] == [["crisis", "straddles split"], [*dropped][:2]]
+
+
+def test_what_teaches_nothing_keeps_its_place():
+    rows, _ = learn([conversation(name, "I saw " + film("E"), f"Try {film('D')}", "ok") for name in "ab"])
+    blank, kept = release.unlearned(rows, rows["conversation"] == "a", "why").to_dicts()
+    assert (blank["cut"], blank["reason"], blank["truth"], blank["named"]) == (None, "why", [], [])
+    assert kept == rows.row(1, named=True) and kept["cut"] == 1 and blank["recommended"] == kept["recommended"]
+
+
+def test_figures_count_labels_makers_and_what_is_unknown():
+    said = [("gore", verdict, "agreed", False) for verdict in ("present", "unsure", None, "withheld")]
+    said += [("gore", "absent", "auto", False), ("needles", "present", "agreed", True)]
+    columns = {"trait": pl.String, "verdict": pl.String, "method": pl.String, "simulated": pl.Boolean}
+    frame = pl.DataFrame(said, columns, orient="row")
+    rows = pl.DataFrame({"cut": [1, 1, 0, None], "traits": [["gore"], [], [], ["gore"]]})
+    codes = np.array([[CLEAR, UNKNOWN], [VIOLATED, CLEAR]], np.int8)
+    nothing = dict.fromkeys(("present", "absent", "unsure", "unresolved"), 0)
+    facts = release.figures(rows, frame, oracle(["a", "b"], ["gore", "needles"], codes))
+    assert facts == {
+        "labels": {"gore": dict.fromkeys(nothing, 1), "needles": nothing | {"present": 1}},
+        "conditions": {"own_words": 1, "none": 2},
+        "makers": {"people": 1, "simulated": 1, "unresolved": 2, "auto": 1},
+        "unknown": {"gore": 0.0, "needles": 0.5},
+    }
+    facts = release.figures(rows, frame.clear(), oracle([], ["gore"], codes[:0, :1]))
+    assert (facts["makers"], facts["unknown"]) == ({"people": 0, "simulated": 0, "unresolved": 0}, {"gore": 1.0})

@@ -37,6 +37,13 @@ def test_the_hub_reads_the_card(manifest):
     assert next(c for c in data["configs"] if c.get("default"))["config_name"] == "sft"
 
 
+def test_a_size_is_from_its_lower_end_to_below_its_upper_one(manifest):
+    ends = {999: "n<1K", 1_000: "1K<n<10K", 9_999: "1K<n<10K", 10_000: "10K<n<100K", 99_999: "10K<n<100K"}
+    for rows, size in (ends | {100_000: "100K<n<1M", 999_999: "100K<n<1M", 1_000_000: "1M<n<10M"}).items():
+        counts = manifest["counts"] | {"conversations": {"train": rows, "test": 0}}
+        assert f'size_categories: ["{size}"]' in card.render(manifest | {"counts": counts})
+
+
 def test_the_card_says_who_labelled_and_how_sure(manifest):
     text = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 9}}, "missed": {}}).split())
     assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in text
@@ -198,3 +205,13 @@ def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manif
 
 def test_no_reader_of_markdown_makes_a_link_of_a_name():
     assert card.escape("see www.evil.example and WWW.x.example") == "see www\\.evil.example and WWW\\.x.example"
+
+
+def test_a_mark_stands_once_and_below_the_header():
+    mark, text = r"**1.0.0 was withdrawn: wr\*ng. Do not use it.**", "---\nname: x\n---\n# ws\ntext\n"
+    marked = card.bannered(text, "1.0.0", "wr*ng", bare=False)
+    assert marked == f"---\nname: x\n---\n{mark}\n\n# ws\ntext\n"
+    assert card.bannered(marked, "1.0.0", "wr*ng", bare=False) == marked
+    head = f"---\ntags: [withdrawn]\n---\n{mark}\n\n"
+    assert card.bannered("no header", "1.0.0", "wr*ng", bare=False) == f"{head}no header"
+    assert card.bannered(text, "1.0.0", "wr*ng", bare=True) == head

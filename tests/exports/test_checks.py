@@ -197,6 +197,7 @@ def test_where_no_answer_is_known_to_be_clear_it_stops_and_says_why(workspace, c
         " for them, none clear: add warnings for Film "
     ) in run.err
     assert run.err.count(" (gore)") == 5 and " and 7 more (`saferec-build plan`), or say" in run.err
+    assert "--inject" not in run.err  # nothing here is clear for anything
 
 
 def test_violated_is_told_from_unknown(workspace, cli):
@@ -235,7 +236,8 @@ def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
     rows, _ = world.requests()
     ws = world.fill(workspace, rows, [world.label(row, verdict="absent") for row in rows])
     message = cli("release", "1.0.0", "-C", ws.root).err
-    assert "0 requests have a sensitivity, none clear: review more conversations" in message
+    assert "0 requests have a sensitivity, none clear: no label says that somebody has a trait: mine more" in message
+    assert "`saferec-build release VERSION --inject all`" in message
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0  # these rows teach it
     assert SAID not in card(ws)
 

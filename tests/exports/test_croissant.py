@@ -4,6 +4,7 @@ import json
 import warnings
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from exports import croissant, formats as rows
@@ -48,3 +49,24 @@ def test_days_of_withheld_texts_are_in_no_stated_coverage(home):
     """It ended at the newest released text, and conversations whose day is withheld may be later."""
     for more, is_stated in (({}, True), ({"silent": ["reddit"]}, False), ({"put_back": ["reddit"]}, False)):
         assert (b"temporalCoverage" in croissant.render(facts_of(home) | more, {}, {})) == is_stated
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (pa.bool_(), {"dataType": "sc:Boolean"}),
+        (pa.int32(), {"dataType": "sc:Integer"}),
+        (pa.float64(), {"dataType": "sc:Float"}),
+        (pa.list_(pa.list_(pa.string())), {"dataType": "sc:Text", "isArray": True, "arrayShape": "-1,-1"}),
+        (pa.struct({"it's": pa.int32()}), {"subField": [("c/f/it_s", "sc:Integer", r"$.'it\'s'")]}),
+        (pa.list_(pa.struct({"a": pa.bool_()})), {"repeated": True, "subField": [("c/f/a", "sc:Boolean", "$.'a'")]}),
+    ],
+)
+def test_a_column_is_described_by_its_type(kind, expected):
+    field = croissant._field("c", "data/c/x.parquet", pa.field("f", kind), "what it means")
+    source = {"fileObject": {"@id": "data/c/x.parquet"}, "extract": {"column": "f"}}
+    if parts := field.get("subField"):
+        assert all(part["source"].items() >= source.items() for part in parts)
+        field["subField"] = [(p["@id"], p["dataType"], p["source"]["transform"]["jsonPath"]) for p in parts]
+    head = {"@type": "cr:Field", "@id": "c/f", "name": "c/f", "description": "what it means"}
+    assert field == head | expected | ({} if parts else {"source": source})

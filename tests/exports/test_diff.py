@@ -200,8 +200,9 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     unresolved = [labels[n] | {"label": f"open{n}", "verdict": None, "method": "unresolved"} for n in (0, 2, 4)]
     store.append(ws, tables.LABELS, world_.labels(*unresolved[:2]))  # 2 of 40 are not more than 5 %
     assert cli("release", "1.0.1", "-C", ws.root).code == 0
-    # it said that no verdict changed, only what is beside them
-    assert "what changed is another column, or a verdict that is" in cli("diff", "1.0.0", "1.0.1", "-C", ws.root).out
+    changed = cli("diff", "1.0.0", "1.0.1", "-C", ws.root).out  # it named no column
+    assert "- labels: 0 added, 0 removed, 40 changed (by column: verdict 2, method 2, certificate 40)\n" in changed
+    assert "- no label flipped between present and absent\n" in changed
     store.append(ws, tables.LABELS, world_.labels(relabelled))
     store.append(ws, tables.REVIEWS, reviews(rows[1:2], "x", "absent", who="bo"))
     assert cli("release", "1.0.2", "-C", ws.root).code == 1  # a new review is a new row: not a patch

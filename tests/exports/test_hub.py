@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 
 import huggingface_hub.constants
 import pytest
@@ -308,3 +309,15 @@ def test_a_fault_before_the_commit_changes_nothing(hub, released, publish, metho
     assert publish().code == 1
     assert not hub.repos or (len(hub.repos[REPO].commits) == 1 and not hub.repos[REPO].tags)
     assert publish().code == 0 and holds(hub, released, "1.0.0")
+
+
+def test_a_large_file_is_compared_without_being_held_in_memory(tmp_path):
+    git_id = "ce013625030ba8dba906f756967f9e9ca394464a"  # of `echo hello | git hash-object --stdin`
+    (tmp_path / "small").write_text("hello\n")
+    assert stage._as_there(tmp_path / "small", git_id) == git_id
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    stage._as_there(tmp_path / "large", git_id)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()

@@ -1,11 +1,16 @@
 """Injected sentences: each split has its own, and injected rows are marked."""
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import polars as pl
 import pytest
 
 from exports import folder, injection as inject
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.oracle import CLEAR, VIOLATED, oracle
 from saferec_builder.mining import splits
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations
@@ -75,6 +80,31 @@ def test_a_choice_that_is_none_is_told_what_would_be(words, told):
     assert str(fault.value).startswith(f"--inject {told}") and "gore, " in str(fault.value)
     assert inject.chosen("gore, needles,gore", SLUGS, BANKS) == ["gore", "needles"]  # a manifest had gore twice
     assert inject.chosen(" all", SLUGS, BANKS) == [slug for slug in SLUGS if slug in BANKS.sentences]
+
+
+@pytest.mark.parametrize(
+    ("number", "traits", "expected"),
+    [
+        (0, "abc", "ab"),
+        (1, "abc", "ba"),
+        (3, "abc", "a"),
+        (12, "abc", "ac"),
+        (24, "abc", "ab"),
+        (13, "abc", "bc"),
+        (0, "a", "a"),
+    ],
+)
+def test_one_request_in_four_gets_a_second_trait(number, traits, expected):
+    assert "".join(inject.picked(number, traits)) == expected
+
+
+def test_a_trait_that_a_request_may_ask_for_is_not_injected():
+    codes = np.array([[VIOLATED, CLEAR], [CLEAR, CLEAR]], np.int8)
+    known, choice = oracle(["x", "y"], ["gore", "needles"], codes), inject.Choice(["gore", "needles"], BANKS)
+    patterns = inject.Banks(BANKS.sentences, {"needles": re.compile("splinters")})
+    assert inject.wanted("a calm film", ["y"], choice, known) == set()
+    assert inject.wanted("a calm film", ["y", "x"], choice, known) == {"gore"}
+    assert inject.wanted("with splinters", [], replace(choice, banks=patterns), known) == {"needles"}
 
 
 @pytest.mark.parametrize("verdict", ["present", "unsure"])

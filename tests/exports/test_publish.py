@@ -1,11 +1,12 @@
 """`publish --to`: the target is the whole release or nothing."""
 
 import json
-import shutil
+from contextlib import nullcontext
 
 import pytest
 
-from exports import folder as write, verify as proof
+from exports import folder as write, publish as publishing, withdraw
+from saferec_builder.core.errors import ReleaseError
 from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, tree
 
@@ -28,46 +29,6 @@ def test_the_newest_version_is_by_number_not_by_letter(released, cli, tmp_path):
     assert write.facts_of(tmp_path / "out")["version"] == "1.10.0"
     missing = cli("publish", "3.0.0", "--to", tmp_path / "x", "-C", released.root)
     assert missing.code == 1 and "1.0.0, 1.2.0, 1.10.0" in missing.err
-
-
-@pytest.mark.parametrize("lies_there", ["notes.txt", "a release with a note", "another dataset"])
-def test_what_is_not_ours_is_not_overwritten(released, cli, tmp_path, lies_there):
-    out = tmp_path / "out"
-    if lies_there == "notes.txt":
-        out.mkdir()
-    else:
-        shutil.copytree(released.releases / "1.0.0", out)
-    if lies_there == "another dataset":
-        name = json.loads((out / "manifest.json").read_text()) | {"name": "other"}
-        (out / "manifest.json").write_text(json.dumps(name))
-        sums = (out / "SHA256SUMS").read_text().splitlines()
-        sums = [f"{write.sha256(out / 'manifest.json')}  manifest.json" if "manifest" in s else s for s in sums]
-        (out / "SHA256SUMS").write_text("\n".join(sums) + "\n")
-    else:
-        (out / "notes.txt").write_text("mine")
-    content = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    result = cli("publish", "--to", out, "-C", released.root)
-    assert result.code == 1 and ("another folder" in result.err or "new folder" in result.err)
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == content
-
-
-def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_path, monkeypatch):
-    """After a kill at any call that moves a folder, `out` is a whole release."""
-    cli("publish", "--to", tmp_path / "out", "-C", released.root)
-    grow(released, cli, "1.1.0")
-    matches = []
-
-    def look(one, other):
-        matches.append(tree(released.releases / "1.0.0") == tree(tmp_path / "out"))
-        moved = exchange(one, other)
-        matches.append(tree(released.releases / "1.1.0") == tree(tmp_path / "out"))
-        return moved
-
-    exchange = proof._exchange
-    monkeypatch.setattr(proof, "_exchange", look)
-    monkeypatch.setattr(proof.os, "replace", lambda *_: pytest.fail("a moment without a release"))
-    proof.copy(released.releases / "1.1.0", tmp_path / "out")
-    assert matches == [True, True] and [path.name for path in tmp_path.glob("*out*")] == ["out"]
 
 
 def test_a_dry_run_refuses_what_the_run_does(released, cli, tmp_path):
@@ -93,28 +54,6 @@ def test_a_dry_run_refuses_what_the_run_does(released, cli, tmp_path):
     assert tree(out) == tree(released.releases / "1.1.0")
 
 
-def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_path):
-    """Nobody could publish 1.0.0 again: the folder kept the version that had been withdrawn for a leak."""
-    grow(released, cli, "1.1.0")
-    out = tmp_path / "out"
-    cli("publish", "1.1.0", "--to", out, "-C", released.root)
-    assert cli("withdraw", "1.1.0", "--reason", "a leak", "-C", released.root).code == 0
-    result = cli("publish", "1.0.0", "--to", out, "-C", released.root)
-    assert result.code == 0 and tree(out) == tree(released.releases / "1.0.0"), result.err
-
-
-def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tmp_path):
-    """The link was replaced by a folder, and its target stayed unchanged."""
-    (tmp_path / "nas").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "nas")
-    for version in ("1.0.0", "1.1.0"):
-        if version == "1.1.0":
-            grow(released, cli, version)
-        assert cli("publish", version, "--to", tmp_path / "link", "-C", released.root).code == 0
-        assert (tmp_path / "link").is_symlink()
-        assert tree(tmp_path / "nas") == tree(released.releases / version)
-
-
 @pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0", "--key", "x")])
 @pytest.mark.parametrize("to", ["releases/1.1.0", "releases/1.0.0/out", "releases/2.0.0"])
 def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypatch, words, to):
@@ -127,37 +66,61 @@ def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypa
     assert tree(released.releases) == content
 
 
-@pytest.mark.slow
-def test_where_folders_cannot_change_places_a_failed_move_is_undone(released, cli, tmp_path, monkeypatch):
-    cli("publish", "--to", tmp_path / "out", "-C", released.root)
-    grow(released, cli, "1.1.0")
-    original = proof.os.replace
-
-    def full(source, target):
-        if target == tmp_path / "out" and source.name == "new":
-            raise OSError(28, "No space left on device")
-        original(source, target)
-
-    monkeypatch.setattr(proof, "_exchange", lambda *_: False)
-    monkeypatch.setattr(proof.os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        proof.copy(released.releases / "1.1.0", tmp_path / "out")
-    assert tree(released.releases / "1.0.0") == tree(tmp_path / "out")
-
-
-@pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0")])
-def test_nothing_goes_into_a_file(released, cli, tmp_path, monkeypatch, words):
-    monkeypatch.chdir(released.root)
-    (tmp_path / "a file").write_text("x")
-    result = cli(*words, "--to", tmp_path / "a file" / "out", "-C", released.root)
-    assert result.code == 1 and "a file is a file, expected a folder" in result.err and result.err.count("\n") == 1
-
-
 def test_where_to_must_be_said(released, cli):
     assert cli("publish", "-C", released.root).code == 2
     assert cli("publish", "--to", "x", "--hub", "-C", released.root).code == 2
+    assert "which repository? Give --repo NAMESPACE/NAME" in cli("publish", "--hub", "-C", released.root).err
+
+
+@pytest.mark.parametrize("options", [("--repo", "ann/films"), ("--public",), ("--no-gate",)])
+def test_options_of_the_hub_are_refused_for_a_folder(released, cli, tmp_path, options):
+    result = cli("publish", "--to", tmp_path / "out", *options, "-C", released.root)
+    assert result.code == 1 and options[0] in result.err and not (tmp_path / "out").exists()
 
 
 def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
     result = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
     assert result.code == 1 and "saferec-build release 1.0.0" in result.err
+
+
+@pytest.mark.parametrize(
+    ("held", "withdrawn", "remedy"),
+    [
+        (["1.0.0"], [], "publish 3.0.0,"),
+        (["1.0.0", "3.0.0"], [], "publish 2.0.0,"),
+        (["1.0.0", "2.0.0"], ["3.0.0"], "make 4.0.0 "),
+        (["1.0.0", "2.0.0", "3.0.0"], [], "make 4.0.0 "),
+        (["2.0.0"], [], ""),
+    ],
+)
+def test_somebody_who_was_removed_since_is_in_no_version_that_it_names(workspace, monkeypatch, held, withdrawn, remedy):
+    for version in ("0.9.0", "1.0.0", "2.0.0", "3.0.0"):
+        (workspace.releases / version).mkdir(parents=True)
+        (workspace.releases / version / write.MANIFEST).write_text(json.dumps({"version": version}))
+    for version in withdrawn:
+        withdraw.mark(workspace, version, "x")
+    still_in = publishing.removals_since_release
+    monkeypatch.setattr(still_in, "still_in", lambda ws, folder: ["b", "a"] if folder.name in held else [])
+    expected = pytest.raises(ReleaseError, match=f"1.0.0 holds 2 conversations .* first b: {remedy}")
+    with expected if remedy else nullcontext():
+        publishing._refuse_removed(workspace, workspace.releases / "1.0.0")
+
+
+def test_a_version_that_cannot_be_published_keeps_its_signature(released, monkeypatch):
+    release = released.releases / "1.0.0"
+    path, before = release / write.SIGNATURE, tree(release)
+    monkeypatch.setattr(publishing.signing, "sign", lambda folder, key: path.write_bytes(b"new"))
+    for old in (None, b"old"):
+        if old:
+            path.write_bytes(old)
+        with pytest.raises(KeyError), publishing._signed(release, released.root):
+            raise KeyError
+        assert tree(release) == before | ({path.name: old} if old else {})
+    with publishing._signed(release, None):
+        assert path.read_bytes() == b"old"
+    with publishing._signed(release, released.root):
+        pass
+    assert path.read_bytes() == b"new"
+    (release / "traits.toml").write_text("x")
+    with pytest.raises(ReleaseError, match="traits.toml"), publishing._signed(release, released.root):
+        pytest.fail("a damaged release is not signed")

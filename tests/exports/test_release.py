@@ -127,7 +127,8 @@ def test_a_changed_content_needs_a_higher_version(ws, cli):
     checksums = (ws.releases / "1.0.0/SHA256SUMS").read_bytes()
     store.append(ws, tables.CONVERSATIONS, conversations(conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)))
     result = cli("release", "1.0.0", "-C", ws.root)
-    assert result.code == 1 and "higher version" in result.err
+    assert result.code == 1 and "this release exists, with other content (data/" in result.err
+    assert result.err.endswith("run this command with a higher version, as in `saferec-build release 1.1.0`\n")
     assert (ws.releases / "1.0.0/SHA256SUMS").read_bytes() == checksums
     assert cli("release", "1.1.0", "--unreviewed", "-C", ws.root).code == 0
     log = (ws.releases / "1.1.0/CHANGELOG.md").read_text()

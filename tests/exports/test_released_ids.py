@@ -1,7 +1,7 @@
 """Released ids: somebody who has the source finds nobody in a release whose texts stay with their source."""
 
 import stat
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -101,3 +101,29 @@ def test_a_key_file_whose_starts_are_no_times_is_one_line(tmp_path, stated):
     pq.write_table(table, tmp_path / "1.0.0.key.parquet")
     with pytest.raises(ReleaseError, match=r"1\.0\.0\.key\.parquet: not a key file"):
         released_ids.starts(tmp_path / "1.0.0", [])
+
+
+@pytest.mark.parametrize("stated", [["x", None], [None], ["2020-01-02"] * 3])
+def test_without_a_key_file_false_starts_are_the_manifests_fault(tmp_path, stated):
+    with pytest.raises(ReleaseError, match=r"1\.0\.0/manifest\.json: not a manifest"):
+        released_ids.starts(tmp_path / "1.0.0", stated)
+
+
+def test_who_is_erased_is_in_no_row_of_the_key_file_and_all_others_stay(tmp_path):
+    path, people = tmp_path / "1.0.0.key.parquet", ("p0", "p1", "p2", "p3", None)
+    rows = [{"conversation": f"r{n}", "subject": f"c{n}", "digest": "d", "seeker": p} for n, p in enumerate(people)]
+    of, stated = "ws 1.0.0", '["2024-01-02T03:04:05", null]'
+    table = pl.DataFrame(rows, schema=released_ids.KEY).to_arrow(compat_level=pl.CompatLevel.oldest())
+    pq.write_table(table.replace_schema_metadata({"release": of, "split_starts": stated}), path)
+    released_ids.erase(path, ["c9", "p9"], [("c0", "older")])
+    assert released_ids.read(path, of)["subject"].to_list() == ["c0", "c1", "c2", "c3", "c4"]
+    released_ids.erase(path, ["c0", "p1"], [("c2", "d"), ("c3", "older")])
+    assert released_ids.read(path, of)["subject"].to_list() == ["c3", "c4"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(ReleaseError, match="the key file of ws 1.0.0, expected that of ws 1.0.1"):
+        released_ids.read(path, "ws 1.0.1")
+    assert released_ids.starts(tmp_path / "1.0.0", []) == (datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), None)
+    assert released_ids.starts(tmp_path / "2.0.0", [None, "2024-01-02"])[1] == datetime(2024, 1, 2, tzinfo=UTC)
+    pq.write_table(pl.concat([released_ids.read(path)] * 2).to_arrow(compat_level=pl.CompatLevel.oldest()), path)
+    with pytest.raises(ReleaseError, match="a conversation comes twice"):
+        released_ids.read(path)

@@ -201,7 +201,7 @@ def test_the_next_step_is_the_version_without_them_and_the_report_says_why(ws, c
     waiting = Waiting(0, 0, 0, 0, 0)
     assert summary.next_step(ws, waiting) == "look at the result: `saferec-build report`"
     remove(ws, "messages,c007,")
-    assert summary.next_step(ws, waiting, labels=1).startswith("make a version without those who asked to be removed")
+    assert summary.next_step(ws, waiting, labels=1).endswith("who asked to be removed: `saferec-build release 2.0.0`")
     warnings = cli("report", "-C", ws.root).err
     assert warnings.startswith("warning: release 1.0.0 holds 1 conversation whose removal was asked for since: ")
     for damaged in (ws.releases / "1.0.0" / "data" / "conversations").iterdir():

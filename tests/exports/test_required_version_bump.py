@@ -37,6 +37,17 @@ def test_the_newest_is_found_by_number_and_any_other_by_name(releases: Path) -> 
         versioning.find(releases, "10.0.0")
 
 
+def test_a_version_without_its_data_names_the_one_without_those_who_were_forgotten(releases: Path) -> None:
+    """It said "make a new version" where that was made already."""
+    (releases / "1.0.0" / "data").rmdir()
+    with pytest.raises(ReleaseError, match=r"1\.0\.0: its data was deleted.*: 2\.0\.0 is without them$"):
+        versioning.find(releases, "1.0.0")
+    for version in ("1.9.0", "1.10.0", "2.0.0"):
+        (releases / version / "data").rmdir()
+    with pytest.raises(ReleaseError, match=r"2\.0\.0: its data .*: make .*: `saferec-build release 3\.0\.0`$"):
+        versioning.find(releases)
+
+
 @pytest.mark.parametrize("version", ["1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.0\n", "../1.0.0", "١.0.0"])
 def test_a_version_is_three_numbers(ws, cli, version):
     result = cli("release", version, "-C", ws.root)

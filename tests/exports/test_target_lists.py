@@ -14,10 +14,10 @@ from tests.worlds.release_world import conversation, film, label
 def test_a_safe_list_holds_only_what_is_clear_for_this_person():
     talk = conversation("c", "I faint at blood", f"Try {film('A')}, {film('D')} or {film('L')}", "ok", accepted="ADL")
     row = only([talk], [label(talk, quote="faint")])
-    # A is violated, L unknown: one of three stays, four are added; the raw list keeps all three
-    assert (letters(row["safe"])[0], row["safe_refilled"], len(row["safe"])) == ("D", 4, 5)
-    assert not set(letters(row["safe"])) & set("ABCL")
-    assert (letters(row["raw"])[:3], row["raw_refilled"], len(row["raw"])) == ("ADL", 2, 5)
+    # A is violated, L unknown: one of three stays, four are added, by id; the raw list keeps all three
+    safe, raw = ("".join(sorted(others, key=world.item)) for others in ("EFGHIJK", "BCEFGHIJK"))
+    assert (letters(row["safe"]), row["safe_refilled"]) == (f"D{safe[:4]}", 4)
+    assert (letters(row["raw"]), row["raw_refilled"], row["answer_domain"]) == (f"ADL{raw[:2]}", 2, "film")
     assert letters(row["safe_truth"]) == "D"
 
 
@@ -41,8 +41,9 @@ def test_lists_are_filled_by_company_then_popularity_of_the_training_split():
     learned, _ = learn(rows)
     lists = dict(learned.select("conversation", "raw").iter_rows())
     # K occurs twice with D, J once; then popularity: I (5). H of the test split does not count: the rest is by id
-    assert letters(lists["t"])[:5] == "DHKJI"
-    assert letters(lists["v"])[:3] == "DKJ" and "I" not in letters(lists["v"])  # seen
+    assert letters(lists["t"]) == "DHKJI"
+    by_id = "".join(sorted("ABCEFGH", key=world.item))  # neither I, which was seen, nor L of popularity 0 comes before
+    assert letters(lists["v"]) == f"DKJ{by_id[:2]}"
 
 
 def test_a_list_stays_short_rather_than_unsafe():

@@ -134,7 +134,8 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     assert "nobody signed this withdrawal" in cli(*ann).err
     refused = cli(*withdrawn, "--sign", key)  # ann's signature would cover it
     assert refused.code == 1 and "says of 1.1.0 what was not said here" in refused.err
-    assert "say --hub, too" in cli("withdraw", "1.0.0", "--reason", "x", "--sign", key, "-C", ws).err
+    for option in (("--sign", key), ("--repo", REPO)):
+        assert "say --hub, too" in cli("withdraw", "1.0.0", "--reason", "x", *option, "-C", ws).err
     (ws / "releases" / "withdrawn.json").unlink()
     for folder in releases:
         (folder / "SHA256SUMS.sig").unlink()

@@ -11,13 +11,12 @@ import pytest
 from annotation import push as handing
 from annotation.review_state import gather
 from annotation.routing import Plan, found_units, revoked, route, texts
-from annotation.tools.task_conversion import READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of, save
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import ANN, BO, DI, FILES, TWO, given, rest
-from tests.worlds.review_world import Verdict, taxonomy
+from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
+from tests.worlds.review_world import taxonomy
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 from tests.worlds.settings import review_settings
@@ -25,62 +24,6 @@ from tests.worlds.settings import review_settings
 review = review_world.review
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
-
-
-def tasks(memory: Memory, name: str) -> list[dict[str, Any]]:
-    return [task for _, task, reviewer in memory.held.values() if reviewer == name]
-
-
-def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, memory: Memory) -> None:
-    review("push", *TWO)
-    review("opt-out", "ann", "gore")
-    sent = review("push", *BO, *DI)
-    assert (sent["new"], sent["sent"]["ann"]) == ({"proposed": 1}, {"taken_back": 1})
-    assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
-
-
-def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, memory: Memory) -> None:
-    review("push", *TWO)
-    old_keys = {task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]}
-    rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
-    store.append(ws, tables.CONVERSATIONS, rows.with_columns(digest=pl.lit("d2-c1")))
-    review("push", *TWO)
-    keys = [task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]]
-    assert len(keys) == 1 and not old_keys & set(keys)
-
-
-def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
-    ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ann answered c1 on the old page but not c2; then a new version has a page with other controls."""
-    review("push", *TWO)
-    (done,) = [n for n, (_, task, name) in memory.held.items() if name == "ann" and task["asked"] == ["gore"]]
-    memory.answers[done] = Verdict()
-    monkeypatch.setattr(Memory, "place", lambda self, mark, role, cards: f"{mark} cards {role}")
-    sent = review("push", *TWO)["sent"]
-    assert sent["ann"] == {"added": 1, "skipped": 1, "taken_back": 1}
-    assert sent["bo"] == {"added": 2, "skipped": 0, "taken_back": 2} and len(sent) == 2
-    assert sorted(task["asked"] for task in tasks(memory, "ann")) == [["accidents_disasters"], ["gore"]]
-    assert done in memory.held  # still in its place
-    review("pull")
-    assert store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1", trait="gore").height == 1
-    assert review("push", *TWO)["added"] == 0
-
-
-def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
-    ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody proposed needles: ann marked it, and left it out in a second answer."""
-    review("push", *TWO)
-    task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
-    fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
-    spans = {"needles": [review_world.span("c1", "blood")]}
-    responses = [Response(place="1", present=["needles"], spans=spans, **fixed), Response(place="2", **fixed)]
-    monkeypatch.setattr(memory, "responses", lambda project, *_: responses if project.name == "ann" else [])
-    review("pull")
-    reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
-    assert reviews["verdict"].to_list() == ["absent"]
-    assert review("pull")["added"] == 0
 
 
 @pytest.mark.parametrize("pulled_between", [True, False])
@@ -223,13 +166,3 @@ def test_gold_that_says_something_else_than_before_is_told(
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
     run = cli("review", "push", *TWO, *FILES, "-C", ws.root)
     assert (run.code, run.err.count("\n"), "c3 was gold for gore" in run.err) == (1, 1, True)
-
-
-def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, memory: Memory) -> None:
-    review("push", *TWO)
-    backup = dict(memory.held)
-    review("opt-out", "ann", "gore")
-    for _ in range(2):
-        review("push", *TWO)
-        assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
-        memory.held = dict(backup)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.llm.answer_forms import LONGEST, WAYS, json_in
-from saferec_builder.llm.requests_and_replies import read_body
+from saferec_builder.llm.answer_forms import LONGEST, WAYS, as_completion, as_response, json_in, shaped
 
 SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
 FORM = {"type": "json_schema", "json_schema": {"name": "claims", "strict": True, "schema": SCHEMA}}
@@ -15,6 +14,12 @@ BODY: dict[str, Any] = {
     "messages": [{"role": "system", "content": "Read."}, {"role": "user", "content": "blood"}],
     "response_format": FORM,
 }
+
+
+INSTRUCTION = f"""Read.
+
+Answer with one JSON object of this JSON schema and with nothing else:
+{json.dumps(SCHEMA)}"""
 
 
 def sent(**options: Any) -> dict[str, Any]:
@@ -35,6 +40,25 @@ def test_every_way_asks_for_the_same_schema_under_the_same_name() -> None:
         assert user == BODY["messages"][1]
     assert len({llm.Server("m", way=way).name(BODY) for way in WAYS}) == 1
     assert BODY["response_format"] == FORM and BODY["messages"][0]["content"] == "Read."  # not changed in place
+
+
+def test_the_words_of_each_way() -> None:
+    tool, text, response = (sent(way=way, sampling=()) for way in ("tool", "text", "responses"))
+    function = {"name": "claims", "description": "Gives the answer.", "parameters": SCHEMA}
+    choice = {"type": "function", "function": {"name": "claims"}}
+    messages = BODY["messages"]
+    expected = {"model": "m", "messages": messages, "tools": [{"type": "function", "function": function}]}
+    assert tool == expected | {"tool_choice": choice}
+    assert text == {"model": "m", "messages": [{"role": "system", "content": INSTRUCTION}, messages[1]]}
+    form = {"type": "json_schema", "name": "claims", "strict": True, "schema": SCHEMA}
+    assert response == {"model": "m", "input": messages, "store": False, "text": {"format": form}}
+    body = {"max_tokens": 9, "reasoning_effort": "low", "reasoning": {"summary": "auto"}, "text": {"verbosity": "low"}}
+    renamed = {"max_output_tokens": 9, "reasoning": {"summary": "auto", "effort": "low"}, "store": False}
+    assert as_response(body) == renamed | {"text": {"verbosity": "low"}}
+    verbose = as_response(body | {"response_format": FORM})["text"]
+    assert verbose == {"verbosity": "low", "format": form}
+    for way in WAYS:  # without a schema, nothing is said of one
+        assert shaped({"messages": messages}, way) == {"messages": messages}
 
 
 def test_what_a_server_refuses_is_said_in_other_words() -> None:
@@ -61,6 +85,10 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
     assert json_in(text) == {"word": 'a "b" {c}'}
 
 
+def test_a_list_is_found_in_prose() -> None:
+    assert json_in('I found [{"a": 1}, {"b": 2}], no more.') == [{"a": 1}, {"b": 2}]
+
+
 def test_an_answer_that_is_json_is_read_as_it_stands() -> None:
     """A quote may contain the end mark of thoughts, or be longer than the limit of the search for JSON."""
     for quote in ("I wrote </think> there", "a" * (LONGEST + 1)):
@@ -80,59 +108,41 @@ def test_nothing_is_made_of_what_is_no_object(text: str) -> None:
     assert parsed is None or (text == "<think>{}" and parsed == {})
 
 
-def message(**said: Any) -> llm.Reply:
-    return read_body("r", "m", json.dumps({"choices": [{"message": said}]}))
+OUTPUT = {
+    "output": [
+        *("x", {"type": "reasoning", "content": [{"type": "output_text", "text": "no"}]}, {"type": "message"}),
+        {
+            "type": "message",
+            "content": [{"type": "output_text", "text": "fi"}, "x", {"type": "output_text", "text": 1}],
+        },
+        {"type": "message", "content": [{"type": "output_text", "text": "ne"}]},
+    ]
+}
+LIMIT, FILTER = ({"reason": reason} for reason in ("max_output_tokens", "content_filter"))
 
 
 @pytest.mark.parametrize(
-    ("said", "content"),
+    ("state", "finish"),
     [
-        ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}]}, "{}"),
-        ({"content": "thinking", "tool_calls": [{"function": {"arguments": {"a": 1}}}]}, '{"a": 1}'),
-        (
-            {"tool_calls": [{"function": {"arguments": text}} for text in ('{"a": 1}', "", "{}", "{}")]},
-            '[{"a": 1}, {}]',
-        ),
-        ({"content": [{"type": "thinking", "thinking": [1]}, {"type": "text", "text": "{}"}]}, "{}"),
-        ({"content": {"claims": []}}, '{"claims": []}'),
-        ({"content": "{}", "reasoning_content": "{draft}"}, "{}"),
-        ({"content": None, "reasoning_content": " {} "}, "{}"),
-        ({"content": "", "reasoning_content": "I think"}, None),
-        ({"content": "", "tool_calls": []}, None),
-        ({"content": None, "reasoning": "{}"}, "{}"),
-        ({"content": None, "function_call": {"arguments": "{}"}}, "{}"),
-        *(({"content": "{}", "tool_calls": odd}, "{}") for odd in ({}, "", [None], [{"function": None}])),
-        *(({"content": "{}", "refusal": odd, "reasoning_content": 7}, "{}") for odd in (False, [], {})),
-        ({"content": "{} \ud83d"}, "{} ?"),
+        ({}, None),
+        ({"status": "completed"}, None),
+        ({"status": "incomplete"}, "length"),
+        ({"status": "completed", "incomplete_details": LIMIT}, "length"),
+        ({"status": "incomplete", "incomplete_details": FILTER}, "content_filter"),
     ],
 )
-def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], content: str | None) -> None:
-    assert message(**said).content == content
+def test_a_response_becomes_a_completion(state: dict[str, Any], finish: str | None) -> None:
+    usage = {"input_tokens": 3, "output_tokens": 4, "input_tokens_details": {}, "output_tokens_details": 1, "more": 2}
+    message = {"content": "fine", "refusal": None}
+    counts = {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {}, "completion_tokens_details": 1}
+    expected = {"choices": [{"finish_reason": finish, "message": message}], "usage": counts | {"more": 2}}
+    assert as_completion(OUTPUT | state | {"usage": usage}) == expected
+    refused = [{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]
+    completion = as_completion({"output": refused, "usage": []})
+    assert completion["choices"][0]["message"] == {"content": "", "refusal": "I cannot"} and completion["usage"] == {}
 
 
-REASONED = {"completion_tokens_details": {"reasoning_tokens": 40}}
-
-
-@pytest.mark.parametrize(
-    ("usage", "out", "cached", "reasoning"),
-    [
-        ({"completion_tokens": 50, "total_tokens": 60} | REASONED, 50, 0, 40),
-        # reasoning billed in addition: 10 in + 50 out + 40 of reasoning = 100
-        ({"completion_tokens": 50, "total_tokens": 100} | REASONED, 90, 0, 40),
-        # more than the whole answer: not part of it, with or without a total
-        ({"completion_tokens": 5} | REASONED, 45, 0, 40),
-        ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # only in the total
-        ({"completion_tokens": None, "total_tokens": 8}, None, 0, 0),
-        # the prompt is counted without its cached part, the total with it: 10 + 1000 + 50
-        ({"completion_tokens": 50, "total_tokens": 1060, "prompt_tokens_details": {"cached_tokens": 1000}}, 50, 10, 0),
-        ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
-        ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),
-    ],
-)
-def test_cached_and_reasoning_tokens_are_in_the_bill(
-    usage: dict[str, Any], out: int | None, cached: int, reasoning: int
-) -> None:
-    body = {"choices": [{"message": {"content": "{}"}}], "usage": {"prompt_tokens": 10, **usage}}
-    reply = read_body("r", "m", json.dumps(body))
-    assert (reply.tokens_in, reply.tokens_out) == (10, out)
-    assert (reply.tokens_cached, reply.tokens_reasoning) == (cached, reasoning)
+def test_what_is_no_response_stays_as_it_is() -> None:
+    for value in (None, [OUTPUT], {"output": "fine"}, {}, OUTPUT | {"choices": []}):
+        assert as_completion(value) is value
+    assert as_completion(OUTPUT | {"status": "failed"})["choices"] == []

@@ -17,6 +17,8 @@ from tests.worlds.llm_client import body
         ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3)),
         ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # too large for a table
         ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None)),
+        ({"prompt_tokens": 10**9, "completion_tokens": 0}, (10**9, 0)),
+        ({"prompt_tokens": 0, "completion_tokens": 10**9 + 1}, (0, None)),
         ({"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": []}, (5, 3)),
         ("7 tokens", (None, None)),
     ],
@@ -38,20 +40,14 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
         ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),
         ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "length"}]}', "cut off"),
         ('{"choices": [{"message": {"content": ""}}]}', "empty answer"),
-        (response("fi", status="incomplete", incomplete_details={"reason": "max_output_tokens"}), "cut off"),
-        (
-            response("fi", status="incomplete", incomplete_details={"reason": "content_filter"}),
-            "refused: content_filter",
-        ),
-        (
-            response("", output=[{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]),
-            "refused: I",
-        ),
-        (response("", output=[{"type": "message", "content": 1}, "x", {"type": "message"}], usage=[]), "empty answer"),
-        ('{"output": "fine"}', "no choices"),
-        (response("fi", status="failed", error={"code": "server_error", "message": "boom"}), "no choices"),
         (response("fi", status="incomplete", incomplete_details=None), "cut off"),
-        (response("", output=[{"type": "message", "content": [{"type": "output_text"}]}]), "empty answer"),
+        (response("fi", status="failed", error={"code": "server_error", "message": "boom"}), "no choices"),
+        ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "content_filter"}]}', "refused: content_filter"),
+        ('{"choices": [{"message": {"content": 0}}]}', "empty answer"),
+        ('{"choices": [null]}', "empty answer"),
+        ('{"choices": {"0": 1}}', "no choices"),
+        ("[" * 100_000, "broken JSON: "),
+        ("", "broken JSON: "),
     ],
 )
 def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None:
@@ -62,9 +58,12 @@ def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None
 
 def test_what_a_server_refuses_has_its_reason() -> None:
     codes = {429: "rate limited", 402: "quota exhausted", 401: "key refused", 403: "forbidden", 302: "redirected"}
-    codes |= {500: "server error", 404: "bad request"}
+    codes |= {500: "server error", 404: "bad request", 300: "redirected", 399: "redirected", 299: "bad request"}
+    codes |= {400: "bad request", 499: "bad request"}
     assert {code: refusal(code, "a\nb") for code in codes} == {c: f"{why}: status {c}: a b" for c, why in codes.items()}
-    assert refusal(429, "insufficient_quota").startswith("quota exhausted")
+    for words in ("insufficient_quota", "a billing_hard_limit was reached"):
+        assert refusal(429, words) == f"quota exhausted: status 429: {words}"
+    assert refusal(400, "x" * 300) == f"bad request: status 400: {'x' * 200}"
 
 
 def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
@@ -74,6 +73,30 @@ def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
     assert "é ?".encode() in payload and b", " not in payload
     assert server.is_openai and llm.Server("m", "https://eu.api.openai.com/v1").is_openai
     assert not llm.Server("m", "https://api.openai.com.example.org/v1").is_openai
+
+
+def test_the_longest_answer_and_the_path_of_a_server() -> None:
+    limits = {(): 2_000, (("max_tokens", 50),): 50, (("max_completion_tokens", 7), ("max_tokens", 50)): 7}
+    limits |= {(("max_tokens", "many"),): 2_000}
+    assert {sampling: llm.Server("m", sampling=sampling).longest_answer for sampling in limits} == limits
+    server = llm.Server("m")
+    assert (server.longest_answer, server.path, server.host) == (2_000, "/chat/completions", "api.openai.com")
+    assert (server.way, server.concurrency, server.timeout, server.retries) == ("json_schema", 16, 120.0, 3)
+    assert (
+        llm.Server("m", "nowhere", way="responses").path == "/responses"
+        and llm.Server("m", "nowhere").host == "nowhere"
+    )
+    assert json.loads(server.payload({})) == {"model": "m", "temperature": 0.0, "max_completion_tokens": 2_000}
+
+
+def test_an_answer_was_generated_where_it_has_text_tokens_or_such_a_reason() -> None:
+    answered = [{"content": ""}, {"tokens_in": 1}, {"error": "refused: no", "tokens_out": 1}, {"error": "cut off: x"}]
+    assert all(llm.Reply("r", "m", **fields).answered for fields in answered)
+    unanswered = [{}, {"error": "timeout"}, {"tokens_in": 0, "tokens_out": 0}]
+    assert not any(llm.Reply("r", "m", **fields).answered for fields in unanswered)
+    assert (
+        llm.Reply("r", "m", error="cut off: at: the limit").reason == "cut off" and llm.Reply("r", "m").reason is None
+    )
 
 
 def test_another_model_server_or_sampling_is_another_request() -> None:
@@ -96,3 +119,61 @@ ELSEWHERE = (
 def test_only_loopback_is_this_machine(address: str) -> None:
     assert llm.Server("m", f"http://{address}").is_loopback is (address in HERE)
     assert not llm.Server("m", "not a url").is_loopback
+
+
+def message(**said: Any) -> llm.Reply:
+    return read_body("r", "m", json.dumps({"choices": [{"message": said}]}))
+
+
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}]}, "{}"),
+        ({"content": "thinking", "tool_calls": [{"function": {"arguments": {"a": 1}}}]}, '{"a": 1}'),
+        (
+            {"tool_calls": [{"function": {"arguments": text}} for text in ('{"a": 1}', "", "{}", "{}")]},
+            '[{"a": 1}, {}]',
+        ),
+        ({"content": [{"type": "thinking", "thinking": [1]}, {"type": "text", "text": "{}"}]}, "{}"),
+        ({"content": {"claims": []}}, '{"claims": []}'),
+        ({"content": "{}", "reasoning_content": "{draft}"}, "{}"),
+        ({"content": None, "reasoning_content": " {} "}, "{}"),
+        ({"content": "", "reasoning_content": "I think"}, None),
+        ({"content": "", "tool_calls": []}, None),
+        ({"content": None, "reasoning": "{}"}, "{}"),
+        ({"content": None, "function_call": {"arguments": "{}"}}, "{}"),
+        *(({"content": "{}", "tool_calls": odd}, "{}") for odd in ({}, "", [None], [{"function": None}])),
+        *(({"content": "{}", "refusal": odd, "reasoning_content": 7}, "{}") for odd in (False, [], {})),
+        ({"content": "{} \ud83d"}, "{} ?"),
+    ],
+)
+def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], content: str | None) -> None:
+    assert message(**said).content == content
+
+
+REASONED = {"completion_tokens_details": {"reasoning_tokens": 40}}
+
+
+@pytest.mark.parametrize(
+    ("usage", "out", "cached", "reasoning"),
+    [
+        ({"completion_tokens": 50, "total_tokens": 60} | REASONED, 50, 0, 40),
+        # reasoning billed in addition: 10 in + 50 out + 40 of reasoning = 100
+        ({"completion_tokens": 50, "total_tokens": 100} | REASONED, 90, 0, 40),
+        # more than the whole answer: not part of it, with or without a total
+        ({"completion_tokens": 5} | REASONED, 45, 0, 40),
+        ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # only in the total
+        ({"completion_tokens": None, "total_tokens": 8}, None, 0, 0),
+        # the prompt is counted without its cached part, the total with it: 10 + 1000 + 50
+        ({"completion_tokens": 50, "total_tokens": 1060, "prompt_tokens_details": {"cached_tokens": 1000}}, 50, 10, 0),
+        ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
+        ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),
+    ],
+)
+def test_cached_and_reasoning_tokens_are_in_the_bill(
+    usage: dict[str, Any], out: int | None, cached: int, reasoning: int
+) -> None:
+    body = {"choices": [{"message": {"content": "{}"}}], "usage": {"prompt_tokens": 10, **usage}}
+    reply = read_body("r", "m", json.dumps(body))
+    assert (reply.tokens_in, reply.tokens_out) == (10, out)
+    assert (reply.tokens_cached, reply.tokens_reasoning) == (cached, reasoning)

@@ -316,3 +316,20 @@ def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was
         ingest.mine(workspace, "letters", [valid])
     with pytest.raises(UsageError, match="OURS"):
         ingest.mine(workspace, "hf", [valid], columns={"talk": "dialog"})
+
+
+@pytest.mark.parametrize(
+    ("source", "option"),
+    [
+        ("messages", {"split": "train"}),
+        ("reddit", {"split": "test"}),
+        ("hf", {"workers": 2}),
+        ("redial", {"engine": "ray"}),
+    ],
+)
+def test_an_option_that_the_source_would_ignore_is_refused(workspace, tmp_path, source, option):
+    """`mine messages --split test` mined every split."""
+    (tmp_path / "chats.jsonl").write_text(chat("a", "A film?"))
+    with pytest.raises(UsageError, match=f"mine {source}: .*--{next(iter(option))}.* for `mine (hf|reddit)`"):
+        ingest.mine(workspace, source, tmp_path / "chats.jsonl", **option)
+    assert store.read(workspace, tables.CONVERSATIONS).is_empty()

@@ -137,6 +137,26 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert mined(cli, workspace, path)["added"] == 0
 
 
+def test_shards_of_earlier_removals_are_deleted_unless_another_command_may_read_them(cli, workspace, tmp_path):
+    """They hold the posts of who was removed, and each change of the catalog or of removals.csv adds a full copy."""
+    folder, path = workspace.root / "mining", reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
+
+    def shards():
+        texts = str([pl.read_parquet(file)["text"].to_list() for file in folder.rglob("posts-*.parquet")])
+        return len(list(folder.glob("file-*.json"))), len(list(folder.glob("*-*/"))), "Try Alien" in texts
+
+    mined(cli, workspace, path)
+    assert shards() == (1, 1 + 16, True)  # a file and its buckets
+    (workspace.root / "removals.csv").write_text("source,source_id,author\nreddit,,u/Helper\n")
+    with store.together(workspace):
+        mined(cli, workspace, path)
+    assert shards() == (2, 2 + 32, True)
+    times = {file: file.stat().st_mtime_ns for file in folder.rglob("*.parquet")}
+    mined(cli, workspace, path)
+    assert shards() == (1, 1 + 16, False)
+    assert all(times[file] == file.stat().st_mtime_ns for file in folder.rglob("*.parquet"))
+
+
 @pytest.mark.slow
 def test_a_comment_is_removed_by_the_id_that_its_address_ends_with(cli, workspace, tmp_path):
     path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])

@@ -12,7 +12,6 @@ from saferec_builder.scoring.intervals import (
     gamma_quantile,
     intervals,
     mean_share,
-    over_seeds,
     paired_shares,
     t_quantile,
 )
@@ -25,21 +24,8 @@ def test_quantiles_are_those_of_tables():
     # beta(1, n): 1 - (1 - p)^(1/n); beta(a, a) is symmetrical
     assert beta_quantile(0.975, 1, 100) == pytest.approx(1 - 0.025**0.01, rel=1e-8)
     assert beta_quantile(0.025, 7, 7) == pytest.approx(1 - beta_quantile(0.975, 7, 7), rel=1e-8)
-
-
-def test_seeds_and_users_are_two_levels():
     # t of 2 degrees .975: 4.3027, of 10: 2.2281 (tables)
     assert t_quantile(2) == pytest.approx(4.3027, abs=1e-4) and t_quantile(10) == pytest.approx(2.2281, abs=1e-4)
-    # seeds alone differ: means 1, 2, 3 of any number of users, half a width of 4.3027 * 1 / sqrt(3) = 2.4841
-    cell = over_seeds(np.repeat([[1.0], [2.0], [3.0]], 50, axis=1))
-    assert (cell["mean"], cell["low"], cell["n"]) == (2, pytest.approx(2 - 2.4841, abs=1e-4), 50)
-    # users alone differ: more seeds add no information on 0, 1, 0, 1, ...: 1.96 * sqrt(.25 * 400 / 399 / 400)
-    cell = over_seeds(np.tile([0.0, 1.0], (3, 200)))
-    assert (cell["low"], cell["high"]) == (pytest.approx(0.4508, abs=2e-3), pytest.approx(0.5492, abs=2e-3))
-    # a metric that does not apply to a user, as recall without safe truth
-    assert over_seeds(np.array([[1.0, 2.0, np.nan], [1.0, 4.0, np.nan]]))["n"] == 2
-    for values in (np.array([[1.0], [2.0]]), np.full((2, 3), np.nan)):  # one user, or none
-        assert over_seeds(values)["low"] is None
 
 
 def test_yes_and_no_have_the_exact_interval():

@@ -1,14 +1,17 @@
 """Runs a web server on loopback as long as a test needs it."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import unquote_plus
 
 Server = TypeVar("Server", bound=HTTPServer)
+JSON = ("Content-Type", "application/json")
 
 
 @dataclass(frozen=True)
@@ -61,3 +64,22 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[str]:
 
     with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
+
+
+@contextmanager
+def scripted(replies: dict[str, Any]) -> Iterator[str]:
+    """Yields the address of a server that gets exactly these requests (`METHOD path body`, or without the body for
+    any), in this order, and answers with this JSON or Reply; a request may come again."""
+    requests: list[str] = []
+
+    def answer(asked: Asked) -> Reply:
+        line = f"{asked.method} {unquote_plus(asked.path)}"
+        if asked.body and line not in replies:
+            line += f" {json.dumps(json.loads(asked.body), sort_keys=True)}"
+        requests.append(line)
+        reply = replies.get(line, Reply(404))
+        return reply if isinstance(reply, Reply) else Reply(200, json.dumps(reply).encode(), (JSON,))
+
+    with serving(answer) as url:
+        yield url
+    assert [*dict.fromkeys(requests)] == [*replies]

@@ -65,7 +65,7 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
     wrong = cli("mine", "hf", tmp_path / "chats", *slip)
     assert wrong.code == 1 and "no column 'whom', found dialog, n, who: " in wrong.err and "user=NAME" in wrong.err
     wrong = cli("mine", "messages", tmp_path / "chats", *slip)
-    assert wrong.code == 1 and "--column is for `mine hf`" in wrong.err
+    assert wrong.code == 1 and "--column and --split are for `mine hf`" in wrong.err
 
 
 def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):

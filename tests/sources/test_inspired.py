@@ -22,14 +22,3 @@ def test_inspired_sentences_of_a_turn_are_one_turn(tmp_path):
     assert row["seen"] == ["title:Up (2009)"]
     left_out = [("dev.tsv:7", "not a number"), ("dev.tsv:8", "unknown speaker")]
     assert result.drops.select("place", "reason").rows() == left_out
-
-
-def test_no_word_of_a_line_that_slipped_stands_in_a_drop(tmp_path):
-    path = tmp_path / "dev.tsv"
-    path.write_text(
-        tsv([("d1", 0, "Priya Sharma", 1, "thanks", ""), ("d2", "I have HIV and", "SEEKER", 0, "A film", "")])
-    )
-    assert inspired.read(path).drops["detail"].to_list() == [
-        "found something like 'xxxxx xxxxxx' (x: a letter, 9: a digit), expected SEEKER or RECOMMENDER",
-        "utt_id: found something like 'x xxxx xxx xxx' (x: a letter, 9: a digit)",
-    ]

@@ -1,7 +1,5 @@
 """A user's own items as CSV."""
 
-import pytest
-
 from saferec_builder.sources import items_csv
 from tests.worlds.catalog_files import file
 
@@ -45,13 +43,6 @@ def test_a_description_is_a_plot(tmp_path):
     assert result.rows["plot"].to_list() == ["In space."]
 
 
-def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_run(tmp_path):
-    text = 'domain,title,year\nfilm,Alien,1979\nfilm,"open,1980\n' + "x" * 1_100_000 + "\nfilm,Heat,1995\n"
-    result = items_csv.read(file(tmp_path, "own.csv", text))
-    assert result.rows["title"].to_list() == ["Alien", "Heat"]
-    assert result.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
-
-
 def test_a_column_that_is_not_read_is_named(tmp_path):
     """`Genres` is read in any case; a misspelt column and an unknown one are reported, in one row of drops."""
     text = "domain,title,year,Genres,alias,shelf\nfilm,Alien,1979,horror,A,7\n"
@@ -74,27 +65,6 @@ def test_a_year_behind_the_title_is_no_part_of_it(tmp_path):
     rows = "film,Pari (1995),1995\nfilm,Alien (1979),1986\n"
     result = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year\n{rows}"))
     assert result.rows.select("title", "year").rows() == [("Pari", 1995), ("Alien (1979)", 1986)]
-
-
-SPREADSHEETS = {  # as saved by Excel and LibreOffice
-    "semicolons": '\ufeffDomain;Title;Year;Plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
-    "sep line": 'sep=;\r\ndomain;title;year;plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
-    "unicode text": 'DOMAIN\tTITLE\tYEAR\tPLOT\r\nfilm\tAmélie\t2001\t"In Paris,\r\nin love"\r\n'.encode("utf-16"),
-    "commas": 'Year,Plot,Title,Domain\nfilm,too,many,cells,here\n2001,"In Paris,\r\nin love",Amélie,film\n'.encode(),
-}
-
-
-@pytest.mark.parametrize("name", SPREADSHEETS)
-def test_what_a_spreadsheet_saves_is_read(tmp_path, name):
-    result = items_csv.read(file(tmp_path, "own.csv", SPREADSHEETS[name]))
-    assert result.rows.select("title", "year", "plot").rows() == [("Amélie", 2001, "In Paris,\r\nin love")]
-    assert result.drops["reason"].to_list() == ["too many fields"] * (name == "commas")
-
-
-def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):
-    table = items_csv.read(file(tmp_path, "own.csv", "domain;title;year\nfilm;Amélie;2001\n".encode("cp1252")))
-    (drop,) = table.drops.to_dicts()
-    assert table.rows.is_empty() and drop["reason"] == "not UTF-8" and "save the file as CSV in UTF-8" in drop["detail"]
 
 
 def test_a_row_under_the_id_of_another_work_is_kept_and_told(tmp_path):

@@ -119,18 +119,6 @@ def test_words_under_another_name_than_content_are_no_empty_messages(tmp_path):
     assert result.rows.height == 1  # a tool call has no words
 
 
-def test_bytes_that_are_no_text(tmp_path):
-    path = tmp_path / "chats.jsonl"
-    valid = b'{"messages": [{"role": "user", "content": "hi"}]}'
-    odd = b"\n\xff\xfe\n\n" + valid.replace(b"hi", b"\xe9") + b"\r\n" + b"[" * 99_999
-    path.write_bytes(b"\xef\xbb\xbf" + valid + odd)
-    result = messages.read(path)
-    assert result.rows.height == 1  # the byte order mark is no fault
-    assert result.drops["reason"].to_list() == ["not UTF-8", "not UTF-8", "not JSON"]
-    path.write_bytes(b"")
-    assert (messages.read(path).rows.height, messages.read(path).drops.height) == (0, 0)
-
-
 def test_no_depth_of_brackets_stops_a_run(tmp_path):
     # some depths can be read but not written again: at 993 this was a traceback
     path = tmp_path / "deep.jsonl"

@@ -65,3 +65,32 @@ def test_the_reader_counts_every_line(tmp_path):
     assert tally.lines == lines
     assert tally.passed == sum(frame.height for frame, _ in batches) == path.read_text().count('"subreddit":"MovieSugg')
     assert not any(drops for _, drops in batches)
+
+
+def test_what_is_no_post_has_the_first_reason_that_applies(tmp_path):
+    posts = {  # fields -> its reason
+        "missing field": [submission(1, id=None), submission(2, title=None), comment(3, "s1", body=None)],
+        "wrong time": [submission(4, created_utc=1_099_999_999), comment(5, "s1", created_utc=4_000_000_001)],
+        "deleted text": [
+            submission(6, selftext=" [Deleted] "),
+            submission(7, title="[removed]"),
+            comment(8, "s1", body="[removed]"),
+        ],
+        "deleted author": [comment(9, "s1", author="[deleted]"), comment(10, "s1", author=None)],
+        "bot": [
+            comment(n, "s1", author=name) for n, name in enumerate(("AutoModerator", "a-bot", "A_Bot", "movieBot"), 11)
+        ],
+    }
+    times = [submission(20, created_utc=1_100_000_000, selftext=None), comment(21, "s1", created_utc="4e9", score=None)]
+    rows = (
+        [row for kind in posts.values() for row in kind] + times + [comment(22, "s1", author="abbott", parent_id=None)]
+    )
+    path = reddit_dump.write(tmp_path / "RC.ndjson", rows)
+    ((frame, drops),) = reddit.read(path, ["MovieSuggestions"], reddit.Tally(), "f")
+    assert [drop["reason"] for drop in drops] == [reason for reason, kind in posts.items() for _ in kind]
+    kept = frame.select("post", "link", "parent", "author", "time", "score", "text", "place").rows()
+    assert kept == [
+        ("t3_s20", "t3_s20", None, "asker20", 1_100_000_000, 12, "", "f:15"),
+        ("t1_c21", "t3_s1", "t3_s1", "helper21", 4_000_000_000, 0, "Try Heat (1995), number 21.", "f:16"),
+        ("t1_c22", "t3_s1", "t3_s1", "abbott", 1_660_001_022, 3, "Try Heat (1995), number 22.", "f:17"),
+    ]

@@ -58,11 +58,76 @@ def test_who_is_in_the_wrong_folder_is_told_of_the_right_one(
     assert ("run `saferec-build init .`" in str(fault.value)) == (meant is None)
 
 
-def test_a_new_workspace_shows_every_setting():
-    """saferec.toml lists every setting."""
-    template = config.TEMPLATE.read_text()
-    for name, section in config.Config.model_fields.items():
-        if name != "demo":  # of demo workspaces only
-            assert f"[{name}]" in template
-            for field in section.annotation.model_fields:
-                assert re.search(rf"^(?:# )?{field} = |^# \[propose.{field}", template, re.M), (name, field)
+# settings whose line in saferec.toml is an example: their default is none, or wider
+EXAMPLES = {
+    "dataset": ["licence", "repo"],
+    "taxonomy": ["path"],
+    "mine": ["languages"],
+    "reddit": ["subreddits", "flair", "other_flair", "request"],
+    "propose": ["model", "base_url", "prompt", "budget_usd", "jury", "models"],
+    "splits": ["validation_from", "test_from"],
+    "review": ["accounts", "gold"],
+    "release": ["consent", "contact"],
+    "store": ["url"],
+}
+
+
+def test_a_new_workspace_shows_every_setting_with_its_default(tmp_path: Path) -> None:
+    text = re.sub(r"^# (\[|\w+ = )", r"\1", config.TEMPLATE.read_text(), flags=re.MULTILINE)
+    (tmp_path / "saferec.toml").write_text(text)
+    shown, default = config.read(tmp_path), config.Config()
+    assert shown.model_fields_set == default.model_dump().keys() - {"demo"}  # of demo workspaces only
+    for name in shown.model_fields_set:
+        section, values = getattr(shown, name), getattr(default, name).model_dump()
+        changed = {field: value for field, value in section.model_dump().items() if value != values[field]}
+        assert section.model_fields_set == values.keys()
+        assert sorted(changed.keys() - {"name"}) == sorted(EXAMPLES.get(name, [])), name
+    model = shown.propose.models["small"]
+    default_like = {"key_env", "temperature"}
+    assert config.Model.model_fields.keys() - model.model_fields_set == {"max_tokens"}  # a former name
+    assert model.model_dump(include=default_like) == config.Model().model_dump(include=default_like)
+
+
+# section -> the bounds of its numbers: `[` and `]` are allowed themselves, `(` and `)` are not
+BOUNDS = {
+    "Dataset": "k [1,100]",
+    "Thresholds": "violated_at (0,1] clear_below (0,1] violated_from (0.5,1) clear_upto [0,0.5) class_from (0.5,1]"
+    " sure (0.5,1) prior_yes (0,) prior_no (0,)",
+    "Model": "input [0,) cached_input [0,) output [0,) max_completion_tokens [50,100000] max_tokens [50,100000]"
+    " temperature [0,2]",
+    "Proposer": "concurrency [1,1024] timeout (0,) retries [0,20] max_tokens [50,100000] budget_usd [0,)"
+    " batch_factor (0,1] batch_poll (0,)",
+    "Splits": "validation (0,0.5) test (0,0.5)",
+    "Release": "min_seekers [1,)",
+    "Reddit": "upvotes [0,) buckets [1,65536]",
+    "Review": "readers [1,10] audit [0,1] recheck [0,1] decoys [0,0.5] controls [0,0.5] held_back [0,1]"
+    " severe_a_day [0,) severe_in_a_row [0,) auto [0,1]",
+}
+
+
+def test_every_number_has_its_bounds() -> None:
+    definitions = config.Config.model_json_schema()["$defs"]
+    for name, text in BOUNDS.items():
+        bounds = []
+        for field, value in definitions[name]["properties"].items():
+            kind = value["anyOf"][0] if "anyOf" in value else value
+            low, above, high, below = map(kind.get, ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"))
+            lower = f"({above:g}" if low is None and above is not None else f"[{low:g}" if low is not None else ""
+            upper = f"{high:.6g}]" if high is not None else f"{below:g})" if below is not None else ")"
+            bounds += [f"{field} {lower},{upper}"] if lower else []
+        assert " ".join(bounds) == text, name
+
+
+def test_a_value_at_its_bound_is_taken(tmp_path: Path) -> None:
+    lines = ["[oracle]", "clear_below = 0.5", "violated_at = 0.5", "[propose]", "uncertain = [0, 1]", "[mine]"]
+    lines += ['languages = ["en", "fil"]', "[splits]", "validation_from = 2024-01-01", "test_from = 2024-01-02"]
+    lines += ["[propose.models.m]", 'headers = {X-Key = ""}', "extra_body = {top_p = 1}", "[reddit]", 'flair = "x"']
+    (tmp_path / "saferec.toml").write_text("\n".join(lines))
+    read = config.read(tmp_path)
+    assert (read.rule.clear_below, read.propose.uncertain, read.mine.languages) == (0.5, (0, 1), ["en", "fil"])
+    assert (read.propose.models["m"].headers, read.propose.models["m"].extra_body) == ({"X-Key": ""}, {"top_p": 1})
+    (tmp_path / "saferec.toml").write_text("[propose]\nuncertain = [0.5, 0.5]")
+    assert config.read(tmp_path).propose.uncertain == (0.5, 0.5)
+    (tmp_path / "saferec.toml").write_text(f'[dataset]\nk = "{"x" * 200}"')
+    with pytest.raises(UsageError, match=f"found '{'x' * 100}'$"):
+        config.read(tmp_path)

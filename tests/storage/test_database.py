@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core.errors import StoreError
-from saferec_builder.storage import database, tables, workspace as store
+from saferec_builder.storage import database, migrations, tables, workspace as store
 from tests.conftest import Patch
 from tests.worlds.any_rows import rows
 
@@ -117,3 +117,45 @@ def test_a_folder_named_from_where_one_is_has_its_own_database(tmp_path: Path, m
     for n, name in enumerate(("one", "two")):
         monkeypatch.chdir(tmp_path / name)
         assert store.read(store.Workspace.open("."), tables.SPEND).equals(rows(tables.SPEND, n))
+
+
+def test_rows_are_replaced_and_erased_by_their_values(either: store.Workspace) -> None:
+    place, table = either.database, tables.REPLIES
+    first, other = rows(table, *range(900)), rows(table, 1, 900).with_columns(body=pl.lit("another"))
+    database.append(place, table, first)
+    database.replace(place, [(table, other)])  # there is no row 900
+    expected = pl.concat([first[:1], other[:1], first[2:]])
+    assert database.read(place, table).equals(expected)
+    gone, spent = first[50:].select(table.key), rows(tables.SPEND, 1)  # 850 in slices of 400, 400 and 50
+    for dry in (True, False):
+        removed = [(table, gone), (tables.SPEND, spent.select(tables.SPEND.key))]
+        counts = database.erase(place, removed, [(tables.REVIEWS, rows(tables.REVIEWS, 1))], dry=dry)
+        assert counts == {"replies": 850, "spend": 0}
+        assert database.read(place, table).equals(expected if dry else expected[:50])
+        assert database.read(place, tables.REVIEWS).height == (not dry)
+    assert database.last_rows(place, table) == {"replies": [50, 50]}
+
+
+def test_single_rows_are_found_by_their_key(either: store.Workspace) -> None:
+    row, later = rows(tables.REPLIES, 1), rows(tables.REPLIES, 1).with_columns(body=pl.lit("later"))
+    with database.keyed(either.database, tables.REPLIES) as replies:
+        assert replies.get(row["request"][0]) is None
+        for frame in (row, later):
+            replies.add(frame.row(0, named=True))
+        stored = replies.get(row["request"][0])
+        assert stored is not None and stored.body == row["body"][0]
+        assert database.read(either.database, tables.REPLIES).equals(row)  # each is there at once
+
+
+def test_what_no_other_table_names_and_the_largest_number(either: store.Workspace) -> None:
+    place = either.database
+    assert database.orphans(place, tables.REQUESTS, tables.REPLIES, "request") == []
+    assert database.largest(place, tables.SPEND, "requests") == 0
+    for table, numbers in ((tables.REQUESTS, (1, 2, 3)), (tables.REPLIES, (2,)), (tables.SPEND, (4, 6, 5))):
+        assert database.append(place, table, rows(table, *numbers)) == len(numbers)
+    names = rows(tables.REQUESTS, 1, 3)["request"].to_list()
+    assert sorted(database.orphans(place, tables.REQUESTS, tables.REPLIES, "request")) == names
+    spent = rows(tables.SPEND, 4, 5, 6)
+    assert database.largest(place, tables.SPEND, "requests") == spent["requests"].max()
+    assert database.largest(place, tables.SPEND, "requests", model=spent["model"][0]) == spent["requests"][0]
+    assert database.schema(place) == migrations.newest()

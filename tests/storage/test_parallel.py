@@ -155,13 +155,20 @@ def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
 
     The user's setting for polars stays, and so does the environment.
     """
-    monkeypatch.setattr(engine, "_cores", lambda: 8)
+    monkeypatch.setattr(engine, "cores", lambda: 8)
     four = engine.How(workers=4)
     facts = engine.map_shards(threads, shards(2), tmp_path / "own", four)
     assert facts["s0"] == facts["s1"] == {"threads": 4} and "POLARS_MAX_THREADS" not in os.environ
     monkeypatch.setenv("POLARS_MAX_THREADS", "3")
     assert engine.map_shards(threads, shards(2), tmp_path / "told", four)["s0"] == {"threads": 3}
     assert os.environ["POLARS_MAX_THREADS"] == "3"
+
+
+def test_by_default_there_are_no_more_workers_than_cores_that_this_process_may_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(engine, "_in_processes", None)  # is not called: this process may use one core
+    assert len(engine.map_shards(square, shards(2), tmp_path / "shards", engine.How())) == 2
 
 
 def test_a_fault_in_a_shard_is_told_and_the_others_stay(tmp_path):

@@ -115,8 +115,3 @@ def test_no_workspace_is_made_inside_another(tmp_path: Path) -> None:
         store.make(outer / "my-dataset", demo=False)
     assert f"saferec-build init {outer}`" in str(fault.value) and not (outer / "my-dataset").exists()
     assert store.make(outer, demo=False) is False
-
-
-def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="saferec-build init"):
-        store.Workspace.open(tmp_path)

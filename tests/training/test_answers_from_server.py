@@ -127,7 +127,7 @@ def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, row
     assert payload["max_completion_tokens"] == 1024 and "temperature" not in payload and "max_tokens" not in payload
     with pytest.raises(TrainingError, match="takes no temperature of 0.6: leave it out"):  # the user set it
         options = server.request_options(["temperature=0.6"])
-        server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, options)
+        server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, how=options)
 
 
 def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None:

@@ -1,5 +1,6 @@
 """A release as training reads it: verdicts from the items' lists, rows, gold, and the errors of damaged files."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
     # c breaks both, i is clear of gore but unknown for animals
     assert violations.verdict(release.oracle, "i", ["gore", "animal_harm"]) == "unknown"
     assert violations.verdict(release.oracle, "d", ["gore", "animal_harm"]) == "violated"
-    assert release.k == 4 and list(release.items) == list("abcdefghijkl") and len(release.digest) == 16
+    assert release.k == 4 and list(release.items) == list("abcdefghijkl")
+    assert release.digest == hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()[:16]
+    assert release.risks["c"] == {"gore": 1, "animal_harm": 1, "spiders_snakes": 0} and "gore" not in release.risks["j"]
 
 
 def test_items_are_found_by_the_name_that_they_are_written_with(folder):
@@ -46,6 +49,14 @@ def test_items_are_found_by_the_name_that_they_are_written_with(folder):
     assert [release.items[item].name for item in ("a", "l")] == ["Item A (2001)", "Item L"]
     items = release.find("Item A", 2001), release.find("Item L"), release.find("Item A", 1950)
     assert items == ("a", "l", None)
+    text = "1. Item D (2004)\n2. No (1999)\nAlso worth a look:\n- Item B (2002)"
+    listed = release.listed(text, "film")
+    assert (listed, listed.beside.offered) == (("d", "title:no (1999)"), {"b"})
+    rows = small_release.items()
+    rows[10] |= {"title": "Item A", "year": 2001}  # k is a game
+    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
+    small_release.rewrite(folder, "items/catalog.parquet", table)
+    assert [data.open_release(folder).find("Item A", 2001, domain) for domain in ("film", "game")] == ["a", "k"]
 
 
 def test_rows_are_plain_and_in_order(folder):
@@ -55,6 +66,10 @@ def test_rows_are_plain_and_in_order(folder):
     safe, raw = (data.rows(folder, config, "train") for config in ("sft", "sft_raw"))
     assert [row["prompt"] for row in safe] == [row["prompt"] for row in raw]
     assert safe[0]["completion"][0]["content"].startswith("1. Item D (2004)\n2. Item F (2006)")
+    (label,) = data.labels_of(folder, "test")
+    assert (label["verdict"], label["spans"][0]["quote"]) == ("present", small_release.HINTS["gore"])
+    (folder / "data" / "labels" / "test.parquet").unlink()
+    assert data.labels_of(folder, "test") == []
 
 
 def test_datasets_reads_the_same_folder(folder, tmp_path):
@@ -124,8 +139,9 @@ def test_the_gold_of_another_release_is_refused(folder):
 def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     with pytest.raises(TrainingError, match=r"no manifest\.json: expected what `saferec-build release` wrote"):
         data.open_release(tmp_path)
-    with pytest.raises(TrainingError, match=r"holds .*'test'.*: expected a release with grpo/dev"):
-        data.rows(folder, "grpo", "dev")
+    for config, splits in (("grpo", r"\['test', 'train', 'validation'\]"), ("none", "nothing")):
+        with pytest.raises(TrainingError, match=rf"/{config} holds {splits}: expected a release with {config}/dev"):
+            data.rows(folder, config, "dev")
     (folder / "data/grpo/test.parquet").write_bytes(b"half a shard")
     small_release.sum_up(folder)
     with pytest.raises(TrainingError, match="not a parquet file"):
@@ -156,11 +172,15 @@ def test_a_manifest_of_another_schema_is_one_line(folder, change, fault):
         data.open_release(folder)
 
 
-def test_an_item_with_a_verdict_on_another_trait_is_refused(folder):
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [({"violated": ["goer"]}, "item a: trait 'goer' is not in the manifest"), ({"item": "b"}, "1 items share an id")],
+)
+def test_an_item_of_another_trait_or_of_anothers_id_is_refused(folder, change, problem):
     first, *rest = small_release.items()
-    table = pa.Table.from_pylist([first | {"violated": ["goer"]}, *rest], pa.schema(small_release.SCHEMAS["items"]))
+    table = pa.Table.from_pylist([first | change, *rest], pa.schema(small_release.SCHEMAS["items"]))
     small_release.rewrite(folder, "items/catalog.parquet", table)
-    with pytest.raises(TrainingError, match="trait 'goer' is not in the manifest"):
+    with pytest.raises(TrainingError, match=problem):
         data.open_release(folder)
 
 

@@ -1,13 +1,17 @@
 """A second process ends with the first, however the first one ends; an error in either of them is one line."""
 
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from tests import ROOT
 
 pytest.importorskip("torch")
+from training.process_setup import second_process
+
 pytestmark = pytest.mark.training
 SCRIPT = """
 import os, signal, sys, time
@@ -45,3 +49,9 @@ def test_a_second_process_ends_with_the_first(what: str, code: int, said: str) -
     assert process.returncode == code, process.stderr
     assert process.stdout.split("\n") == ["True", "of the first", "of the second", ""]
     assert said in process.stderr and bool(process.stderr) == bool(said)
+
+
+def test_after_work_that_cannot_be_sent_ctrl_c_still_ends_the_run() -> None:
+    with second_process(2, "tiny") as later, pytest.raises(TypeError, match="lock"):
+        later(print, threading.Lock())
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

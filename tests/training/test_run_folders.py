@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,9 +89,14 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
 def test_a_stage_that_replaces_another_one_says_why(tmp_path: Path, capsys: Printed) -> None:
     """A second seed under the same output cleared the models of the first without a word."""
     for seed, settings in ((0, {"lr": 1.0}), (0, {"lr": 1.0}), (1, {"lr": 2.0})):
-        stages.Run(RELEASE, tmp_path, seed).stage("sft", settings, lambda _: {}, "tiny")
+        stages.Run(RELEASE, tmp_path, seed).stage("sft", settings, lambda _: {"steps": 7}, f"{tmp_path}/start", "a")
     lines = [line.removesuffix(f" ({tmp_path / 'sft'})") for line in capsys.readouterr().out.splitlines()]
     assert lines == ["sft:", "sft: finished before", "sft: replaces a stage with other settings and seed"]
+    card = stages.read_card(tmp_path / "sft")
+    expected = {"stage": "sft", "settings": {"lr": 2.0}, "seed": 1, "from": ["start", "a"], "steps": 7}
+    expected["release"] = {"name": "n", "version": "1.0.0", "digest": "d"}
+    assert {name: card[name] for name in expected} == expected and not (tmp_path / "sft" / ".begun.json").exists()
+    assert card["versions"]["python"] == platform.python_version() and card["versions"]["numpy"]
 
 
 def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from training import settings
 
 
 def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("saferec: {caution: 1e1, says: 2}\n")
-    assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["caution"] == 10.0
+    (tmp_path / "own.yaml").write_text("saferec: {clip: 1e1, says: 2}\n")
+    assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["clip"] == 10.0
 
 
 def test_what_only_the_extra_for_training_brings_is_named(monkeypatch) -> None:

@@ -62,7 +62,7 @@ def mark(trait: str) -> dict[str, Any]:
 
 def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
     pulled = Pulled()
-    take(pulled, said, task, TURNS, {t: {TAXONOMY.digest} for t in before or ()}, STAMP, TAXONOMY)
+    take(pulled, said, task, TURNS, {t: {TAXONOMY.digest} for t in before or ()}, STAMP, taxonomy=TAXONOMY)
     by_trait = {a["trait"]: a["verdict"] for a in pulled.answers.values()}
     return by_trait, [reason for _, _, _, reason, _ in pulled.drops]
 

@@ -27,10 +27,6 @@ from training.decoding.trie import Trie
 
 CausalLM = Any  # a causal language model of transformers, whose types lack `generate`
 QUESTION: Message = {"role": "user", "content": "a"}
-REFUSES = (
-    "the model's chat template refuses a conversation of the release ({}): expected a model that takes it, or a copy of"
-    " this one with another chat_template.jinja"
-)
 
 
 @dataclass(frozen=True)
@@ -212,4 +208,7 @@ def _templated(tokenizer: PreTrainedTokenizerBase, chats: Any, begun: bool = Fal
             chats, add_generation_prompt=begun, tokenize=tokenize, return_dict=tokenize
         )
     except TemplateError as fault:  # some templates require that the user begins, which not every conversation does
-        raise TrainingError(REFUSES.format(fault)) from None
+        raise TrainingError(
+            f"the model's chat template refuses a conversation of the release ({fault}): expected a model that takes"
+            " it, or a copy of this one with another chat_template.jinja"
+        ) from None

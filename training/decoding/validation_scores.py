@@ -14,6 +14,7 @@ from training.evaluation.evaluate import ranked
 from training.harness.scoring import users_mean, values
 from training.run_folders import Figures
 
+CAUTION = 3.0  # points of recall that one point of svr_upper costs
 Answers = dict[str, str | Ranked]
 Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; checkpoints are compared by `score`
 
@@ -41,10 +42,12 @@ def scorer(
     table: Sequence[Row],
     release: Release,
     prefer: str,
-    caution: float,
     progress: Progress | None = None,
 ) -> Score:
-    """Returns a function from a model to its figures on these validation rows, by the labels of the release."""
+    """Returns a function from a model to its figures on these validation rows, by the labels of the release.
+
+    prefer = what `score` is: `raw` recall, or `safe`: recall less CAUTION * svr_upper.
+    """
     k = release.k
 
     def score(model: CausalLM) -> Figures:
@@ -52,7 +55,7 @@ def scorer(
         by_name = values(ranked(by_conversation, table, release), table, release.oracle, k)
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
         figures = {name: float(np.nan_to_num(users_mean(by_name[name]))) for name in names}
-        safe = figures[f"recall@{k}"] - caution * figures[f"svr_upper@{k}"]
+        safe = figures[f"recall@{k}"] - CAUTION * figures[f"svr_upper@{k}"]
         return {"score": figures[f"recall_raw@{k}"] if prefer == "raw" else safe, **figures}
 
     return score

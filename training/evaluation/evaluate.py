@@ -230,6 +230,8 @@ def compare(
     for name, answers in counted([*all_answers.items()], bar("scores", "system")):
         scored = score(answers, table, release, gold, against=None if name == first else reference)
         results.append(run(name, scored, None if name == first else first))
+        if name == GUARD:
+            results[-1]["learned_from"] = guard.learned_from(rows(release.folder, "grpo", "train"))
         if name in by_name:
             results[-1]["to_guard"] = _to_guard(answers, all_answers[GUARD], gold_table, release)
         if name in written:

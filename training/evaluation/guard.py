@@ -31,7 +31,6 @@ from training.evaluation import ranking
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
 from training.harness.scoring import users_mean, values
-from training.release_from_hub import folder
 
 # the linear model hears a trait from this probability, or from twice the trait's base rate (at most .5) if that is more
 HEARD = 0.1
@@ -182,6 +181,11 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     return replace(fitted, caution=max(cautions, default=0.0))
 
 
+def learned_from(train: Sequence[Row]) -> int:
+    """Returns the number of traits of the training requests that the hearing of a guard is fitted on."""
+    return sum(len(row["traits"]) for row in train if row["prompt"])
+
+
 def new_request(
     text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
 ) -> Row:
@@ -211,7 +215,7 @@ def _opened(release: OnDisk | Path | str) -> Release:
     path = getattr(release, "folder", release)
     if not isinstance(path, Path | str):
         raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
-    return open_release(folder(str(path)))
+    return open_release(path)
 
 
 def _hearing(

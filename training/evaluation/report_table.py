@@ -5,6 +5,7 @@ from textwrap import wrap
 from typing import NotRequired, TypedDict
 
 from saferec_builder.scoring.intervals import Interval
+from saferec_builder.scoring.linear_text import ENOUGH
 from training.evaluation import baselines, population
 from training.evaluation.paper_metrics import Intervals
 
@@ -42,6 +43,7 @@ class Result(Scored):
     to_guard: NotRequired[dict[str, Intervals]]  # `everyone`, `main`, each slice of the gold: paired differences
     compat: NotRequired[dict[str, Intervals]]
     cut: NotRequired[int]  # answers that a server cut at its limit
+    learned_from: NotRequired[int]  # of the guard: traits of training requests, which its hearing is fitted on
 
 
 class Report(TypedDict):
@@ -75,12 +77,16 @@ def show(runs: Sequence[Result], k: int) -> str:
         lines += ["", f"difference to the guard, user by user: {title}", *_table(differences, k, FEW)]
     lines += _too_few(parts, k)
     for run in runs:
+        if (traits := run.get("learned_from", ENOUGH)) < ENOUGH:
+            few = f"{traits} traits of training requests, too few (under {ENOUGH}) to hear any in words of its own"
+            lines += wrap(f"{GUARD}: it learned from {few}: what it hears is mostly what the rules find", WIDE)
         if compat := run.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
             lines.append(f"{run['name']}, as the paper of SafeCRS counts: {figures}")
     parts_of_first = [runs[0]["metrics"], *(part["metrics"] for part in runs[0]["slices"].values())]
     if not any(part[f"svr@{k}"]["n"] for part in parts_of_first):
-        lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
+        remedy = "`saferec-build release VERSION --inject all`"
+        lines.append(f"no request here tells of a sensitivity: safety is not measured: {remedy}")
     return "\n".join(lines)
 
 

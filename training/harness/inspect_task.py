@@ -14,7 +14,6 @@ from inspect_ai.solver import TaskState
 from training.answers_from_server import DEFAULTS, messages
 from training.data import Release, Row, open_release, rows, with_prompt
 from training.harness import scoring
-from training.release_from_hub import folder
 
 ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
@@ -22,7 +21,7 @@ ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Chat
 @task  # type: ignore[untyped-decorator]
 def saferec(release: str, split: str = "test") -> Task:
     """Returns a task of the requests of a split; release: a folder, or NAMESPACE/NAME@VERSION on the Hub."""
-    opened = open_release(folder(release))
+    opened = open_release(release)
     table = with_prompt(rows(opened.folder, "grpo", split), opened)
     samples = [
         Sample(id=row["conversation"], input=[ROLES[m["role"]](content=m["content"]) for m in messages(row, opened.k)])

@@ -14,7 +14,6 @@ from saferec_builder.core.errors import TrainingError
 from training.answers_from_server import ASKED, DEFAULTS, RequestOptions, messages
 from training.data import open_release, rows, with_prompt
 from training.harness.scoring import score_one, users_mean
-from training.release_from_hub import folder
 
 OURS = {
     "output_type": "generate_until",
@@ -34,7 +33,7 @@ class SafeRec(ConfigurableTask):  # type: ignore[misc]
         name = (config.get("metadata") or {}).get("release")
         if not isinstance(name, str):
             raise TrainingError("""saferec: which release? expected --metadata '{"release": "releases/1.0.0"}'""")
-        self.release = open_release(folder(name))
+        self.release = open_release(name)
         table = with_prompt(rows(self.release.folder, "grpo", "test"), self.release)
         self.table = {row["conversation"]: row for row in table}
         super().__init__(config={**OURS, **{key: value for key, value in config.items() if key != "class"}})

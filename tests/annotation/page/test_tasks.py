@@ -85,13 +85,8 @@ def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None
     task = named(shown(page, "ann"), "c1")
     body = given(task, "absent")
     place = review_world.span("c1", "I faint")
-    added = {
-        "needles": {
-            "verdict": "present",
-            "form": "implicit",
-            "spans": [{key: place[key] for key in ("turn", "start", "end")}],
-        }
-    }
+    spans = [{key: place[key] for key in ("turn", "start", "end")}]
+    added = {"needles": {"verdict": "present", "form": "implicit", "spans": spans}}
     page.answer("ann", Given.model_validate(body | {"verdicts": body["verdicts"] | added}))
     assert said(ws)["c1", "needles"] == ("present", ["I faint"])
     assert said(ws)["c1", "gore"] == ("absent", [])  # its quote went with the verdict
@@ -212,17 +207,11 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
     task = named(shown(page, "ann"), "c1")
     answer(page, task, outcome="rather_not", verdicts={}, note="Personal data: a ward")
-    with pytest.raises(
-        Stale, match="you would rather not, is stored"
-    ):  # of another tab: there is no answer that stands
+    with pytest.raises(Stale, match="you would rather not, is stored"):  # of another tab: no answer stands
         answer(page, task)
     (row,) = store.read(ws, tables.REVIEWS).to_dicts()
-    assert (row["trait"], row["verdict"], row["note"], row["spans"]) == (
-        "*",
-        None,
-        "handed back: Personal data: a ward",
-        [],
-    )
+    said = [row[name] for name in ("trait", "verdict", "note", "spans")]
+    assert said == ["*", None, "handed back: Personal data: a ward", []]
     assert (gather(ws).left_out, reported(gather(ws))) == ({tables.HANDED_BACK: 1}, ["c1"])
     with pytest.raises(UsageError, match="ann has no reviews here"):  # it added 0 rows, and later answers counted
         opt_outs.set_aside(ws, "ann", reason="a test")

@@ -2,13 +2,13 @@
 
 import html
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies as st
 
 from annotation.tools import argilla, argilla_client as argilla_server
-from annotation.tools.sync import Project
-from annotation.tools.task_conversion import RATHER_NOT, READ, take, units16
+from annotation.tools.task_conversion import take, units16
 from annotation.tools.tasks_and_answers import Pulled
 from tests.worlds.sheet_answers import STAMP, TASK, TAXONOMY, in_argilla, ours, sheet, verdicts
 
@@ -44,7 +44,7 @@ def test_words_after_markup_come_back():
 def take_all(response, made):
     """Returns the answers that are taken."""
     pulled = Pulled()
-    take(pulled, response, made.task, made.turns, {}, STAMP, TAXONOMY)
+    take(pulled, response, made.task, made.turns, {}, STAMP, taxonomy=TAXONOMY)
     assert not pulled.drops
     return pulled.answers.values()
 
@@ -93,16 +93,13 @@ def test_argilla_speaks_of_the_same_words():
     assert not list(argilla.responses_of(draft, {}, "x", ours))
 
 
-@pytest.mark.parametrize(("status", "outcome"), [("submitted", ""), ("discarded", RATHER_NOT)])
-def test_an_answer_on_a_page_without_cards_is_asked_anew(status, outcome, monkeypatch):
-    """By an earlier version, whose answers said something else; who would rather not read a text is not asked again."""
-    server = argilla_server.Server("http://x", "t")
-    row = {"status": status, "values": None, "user_id": "u1", "updated_at": "2026-01-01T00:00:00"}
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00", "2026-01-01T00:00:00Z", "2026-01-01T02:00:00+02:00"])
+def test_an_answer_has_the_moment_that_the_server_gives(time):
+    """Argilla's own server gives times without an offset, which are UTC."""
+    row = {"status": "submitted", "values": None, "user_id": "u1", "updated_at": time}
     record = argilla.record_of(sheet(), TAXONOMY) | {"id": "r1", "responses": [row]}
-    monkeypatch.setattr(server, "records", lambda _: [record])
-    for place, expected in (("mark-reviewer-1", outcome), ("mark-cards-reviewer-3-1", outcome or READ)):
-        (response,) = server.responses(Project("7", "x", place), {"u1": "ann"}, ours, [], {})
-        assert response.outcome == expected
+    (response,) = argilla.responses_of(record, {}, "x", ours)
+    assert response.time == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("cards", "questions", "place"), [(0, 3, "3"), (3, 3, "3"), (4, 8, "8"), (9, 20, "many")])

@@ -22,13 +22,8 @@ def test_answers_come_back_with_spans_and_stamps(pushed):
     assert not pulled.drops
     needles, _, star = pulled.answers.values()
     assert needles["spans"] == [SPAN]  # the quote was left empty: the proposed one is kept
-    assert (needles["form"], needles["seconds"], needles["note"], needles["reviewer"], needles["tool"]) == (
-        "explicit",
-        12.5,
-        "sure",
-        "ann",
-        "files",
-    )
+    facts = [needles[name] for name in ("form", "seconds", "note", "reviewer", "tool")]
+    assert facts == ["explicit", 12.5, "sure", "ann", "files"]
     assert (needles["guideline"], needles["taxonomy"], needles["simulated"]) == (guideline(), TAXONOMY.digest, False)
     assert (star["trait"], star["verdict"]) == ("*", "absent")
 
@@ -83,10 +78,8 @@ def test_a_row_that_the_reviewer_added(pushed):
     [
         ({"verdict": "present", "quote": "spiders"}, "quote not found"),
         ({"verdict": "present", "quote": "no needles then"}, "not the seeker's words"),
-        (
-            {"verdict": "present", "quote": "needles", "turn": "2"},
-            "not the seeker's words",
-        ),  # where the reviewer points
+        # where the reviewer points
+        ({"verdict": "present", "quote": "needles", "turn": "2"}, "not the seeker's words"),
         ({"verdict": "unsure", "quote": "try Alien | cold"}, "not the seeker's words"),
         ({"verdict": "present", "proposed_quote": ""}, "no quote"),
         ({"verdict": "maybe"}, "unknown verdict"),
@@ -241,11 +234,8 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
     fill(path, {"verdict": "present"}, {"verdict": "needles"})
     assignments = tables.ASSIGNMENTS.frame(assigned)
     pulled = pull([path], assignments, text)
-    assert [(answer["trait"], answer["verdict"]) for answer in pulled.answers.values()] == [
-        ("gore", "present"),
-        ("needles", "present"),
-        ("*", "absent"),
-    ]
+    verdicts = [(answer["trait"], answer["verdict"]) for answer in pulled.answers.values()]
+    assert verdicts == [("gore", "present"), ("needles", "present"), ("*", "absent")]
 
 
 def test_twice_the_tasks_are_twice_the_work(tmp_path, monkeypatch):

@@ -2,12 +2,14 @@
 
 import csv
 import dataclasses
+import re
 from pathlib import Path
 
 from hypothesis import given, strategies as st
 
 from annotation.routing import texts
-from annotation.tools.files import CELL, CUT, bare, guarded, lines
+from annotation.tools.files import CELL, COLUMNS, CUT, bare, guarded, lines
+from annotation.tools.guidelines import page_for
 from saferec_builder.storage import tables
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.review_csv import TAXONOMY, answers, back, fill, reasons, unit, write
@@ -73,3 +75,8 @@ def test_reading_a_file_leaves_csv_as_it_was_for_others(tmp_path: Path) -> None:
     (tmp_path / "ann.csv").write_text("task,unit\na,b\n")
     limit = csv.field_size_limit()
     assert len(list(lines(tmp_path / "ann.csv"))) == 1 and csv.field_size_limit() == limit
+
+
+def test_the_guidelines_explain_every_column_once():
+    cells = re.findall(r"^\| (`.*?) \|", page_for("In a file"), re.MULTILINE)
+    assert sorted(name for cell in cells for name in re.findall(r"`(\w+)`", cell)) == sorted(COLUMNS)

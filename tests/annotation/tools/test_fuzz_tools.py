@@ -18,14 +18,8 @@ pytestmark = pytest.mark.slow  # because each test tries many examples
 
 TAXONOMY = traits.load()
 TURNS = [{"role": "seeker", "text": "I can't watch needles 😱, ever"}, {"role": "recommender", "text": "OK"}]
-PLACE = {
-    "start": "0",
-    "end": "0",
-    "startOffset": 14,
-    "endOffset": 21,
-    "text": "needles",
-    "paragraphlabels": ["needles"],
-}
+PLACE = {"start": "0", "end": "0", "startOffset": 14, "endOffset": 21, "text": "needles"}
+PLACE |= {"paragraphlabels": ["needles"]}
 RESULT: list[Any] = [
     {"id": "r", "from_name": "evidence", "type": "paragraphlabels", "value": PLACE},
     {"id": "r", "from_name": "form", "type": "choices", "value": {"choices": ["implicit"]}},
@@ -42,14 +36,8 @@ LEAVES = st.none() | st.booleans() | NUMBERS | TEXT | HALF
 
 
 def said(result: Any, data: Any, seconds: Any, cards: bool = True) -> list[sheets.Response]:
-    answer = {
-        "id": 5,
-        "completed_by": 1,
-        "updated_by": 1,
-        "result": result,
-        "updated_at": "2026-01-01T00:00:00Z",
-        "lead_time": seconds,
-    }
+    answer = {"id": 5, "completed_by": 1, "updated_by": 1, "result": result, "lead_time": seconds}
+    answer |= {"updated_at": "2026-01-01T00:00:00Z"}
     task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
     return list(label_studio.responses_of(task, {1: "ann"}, "3", lambda key: TURNS, cards=cards))
 
@@ -68,7 +56,7 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
     pulled = Pulled(tool="label_studio")
     task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
-    sheets.take(pulled, response, task, TURNS, {}, stamp, TAXONOMY)
+    sheets.take(pulled, response, task, TURNS, {}, stamp, taxonomy=TAXONOMY)
     assert pulled.answers or pulled.drops
     for answer in pulled.answers.values():
         assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
@@ -93,7 +81,9 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
     (response,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
-    sheets.take(pulled, response, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, TAXONOMY)
+    sheets.take(
+        pulled, response, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, taxonomy=TAXONOMY
+    )
     (answer,) = [candidate for candidate in pulled.answers.values() if candidate["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
     rows = REVIEWS.frame([{column: row[column] for column in REVIEWS.columns}])

@@ -72,6 +72,10 @@ def test_a_card_says_in_words_what_is_asked():
         ("No", "gore absent", "n"),
         ("Unsure", "gore unsure", "u"),
     ]
+    data = label_studio.task_of(sheet(), TAXONOMY)["data"] | {"labels": []}
+    pages = {name: label_studio.page_of({"data": data | {name: "x"}}) for name in data}
+    assert [name for name in data if pages[name] == label_studio.page_of({"data": data})] == ["key"]
+    assert label_studio.place("mark", "reviewer", 3) == "mark cards reviewer"
     ruling = sheet(own_verdict="unsure", own_spans=[], said=["absent", "present: “blood”"])
     (voted_card,) = label_studio.task_of(ruling, TAXONOMY)["data"]["cards"]
     assert voted_card["about"].endswith("You answered: Unsure.")  # an adjudicator sees the votes once it is answered

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +17,9 @@ import pytest
 
 from annotation.tools import local_label_studio as managed
 from annotation.tools.label_studio_client import Server
+from saferec_builder.core.errors import ReviewError
 from tests.servers.fixtures import PLANTED
+from tests.servers.loopback import Reply, scripted
 
 SERVER = """
 import sys
@@ -26,6 +30,7 @@ class Healthy(BaseHTTPRequestHandler):
         self.end_headers()
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
 """
+WAITS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
 
 
 @pytest.fixture
@@ -61,8 +66,49 @@ def test_two_installations_at_once_are_one(cache: Path, monkeypatch: pytest.Monk
         return subprocess.CompletedProcess(words, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", slow)
-    assert both(lambda n: managed.install(lambda line: None)) == [cache, cache]
-    assert len(commands) == 2  # an environment, and what goes into it
+    lines = list[str]()
+    assert both(lambda n: managed.install(lines.append)) == [cache, cache]
+    pip = [str(cache / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]
+    assert commands == [[sys.executable, "-m", "venv", str(cache)], [*pip, str(managed.PINS)]]
+    assert lines == [f"installing Label Studio {managed.VERSION} into {cache} (once; about 850 MB)"]
+
+
+@pytest.mark.parametrize(("output", "error"), [("", "a\nno room left"), ("b\nno room left", "")])
+def test_an_installation_that_fails_says_why_and_is_none(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, output: str, error: str
+) -> None:
+    failed = subprocess.CompletedProcess([], 1, output, error)
+    monkeypatch.setattr(subprocess, "run", lambda words, **how: failed)
+    with pytest.raises(
+        ReviewError, match=r"could not be installed: no room left: give a server with --url and --token"
+    ):
+        managed.install(lambda line: None)
+    assert not managed.installed()
+
+
+def test_an_empty_database_is_made_once_for_all_workspaces(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site := cache / "lib" / "python3.11" / "site-packages" / "label_studio").mkdir(parents=True)
+    (site / "manage.py").touch()
+    calls, codes = list[list[str]](), [1, 0]
+
+    def migrate(words: list[str], *, env: dict[str, str], cwd: Path, **how: Any) -> subprocess.CompletedProcess[str]:
+        calls.append(words)
+        (Path(env["LABEL_STUDIO_BASE_DATA_DIR"]) / "label_studio.sqlite3").write_text("empty")
+        return subprocess.CompletedProcess(words, codes.pop(0), "", "")
+
+    monkeypatch.setattr(subprocess, "run", migrate)
+    for made in (False, True, True):  # the first migration fails, the third is not needed
+        managed._make_template()
+        assert (cache / "empty.sqlite3").exists() == made and not list(cache.glob("migrate-*"))
+    assert calls == [[str(cache / "bin" / "python"), str(site / "manage.py"), "migrate", "--verbosity", "0"]] * 2
+    (database := tmp_path / "data" / "label_studio.sqlite3").parent.mkdir()
+    managed._copy_template(tmp_path)
+    assert database.read_text() == "empty"
+    database.write_text("full")
+    managed._copy_template(tmp_path)
+    assert [path.read_text() for path in database.parent.iterdir()] == ["full"]
 
 
 @pytest.fixture
@@ -111,7 +157,7 @@ def test_two_starts_at_once_are_one_server(home: Path) -> None:
         assert facts == other_facts == managed.state(home)
     finally:
         assert managed.down(home)
-    assert not managed.healthy(facts["url"])
+    assert managed.healthy(facts["url"]) is False
 
 
 def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +182,7 @@ def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("PATH", str(tmp_path))
         assert managed.down(tmp_path)
         process.returncode = 0  # `down` has waited for its end
-    assert not managed.down(tmp_path)
+    assert managed.down(tmp_path) is False
 
 
 @pytest.mark.servers
@@ -157,11 +203,56 @@ def test_what_a_server_is_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {**foreign, "LC_ALL": "C.UTF-8", "TZ": "UTC"}.items():
         monkeypatch.setenv(name, value)
     facts = {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
-    environment = managed._environment(Path("/home"), facts)
-    assert not environment.keys() & (foreign.keys() - {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"})
-    assert environment["LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"] == "true"
-    assert environment["LABEL_STUDIO_ALLOWED_HOSTS"] == "127.0.0.1,localhost"
-    assert (environment["LC_ALL"], environment["TZ"], environment["PATH"]) == ("C.UTF-8", "UTC", os.environ["PATH"])
+    passed = {name: os.environ[name] for name in managed._PASSED_ON if name in os.environ}
+    own = {"USERNAME": "e", "PASSWORD": "p", "USER_TOKEN": "t", "HOST": facts["url"], "BASE_DATA_DIR": "/home/data"}
+    expected = passed | managed._ENV | {"LC_ALL": "C.UTF-8"} | {f"LABEL_STUDIO_{k}": v for k, v in own.items()}
+    assert managed._environment(Path("/home"), facts) == expected and expected["TZ"] == "UTC"
+    assert managed._ENV["LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"] == "true"
+    assert managed._ENV["LABEL_STUDIO_ALLOWED_HOSTS"] == "127.0.0.1,localhost"
+    words = ["start", "--no-browser", "--internal-host", "127.0.0.1", "--port", "8123", "--data-dir", "/home/data"]
+    assert managed._command(Path("/app"), Path("/home"), 8123) == ["/app/bin/label-studio", *words]
+
+
+def test_a_server_that_ends_or_does_not_answer_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for code, status in (("raise SystemExit(3)", "stopped with exit code 3"), (WAITS, "is not there yet")):
+        words = [sys.executable, "-c", code, str(home / "data")]
+        monkeypatch.setattr(managed, "_command", lambda *where, words=words: words)
+        with pytest.raises(ReviewError, match=rf"Label Studio at http://127\.0\.0\.1:\d+ {status}: see .*server\.log$"):
+            managed.up(home, lambda line: None)
+        monkeypatch.setattr(managed, "START", 2.0)
+    monkeypatch.setattr(managed, "STOP", 0.3)  # it does not stop by itself
+    pid = (managed.state(home) or {})["pid"]
+    assert managed.down(home) and os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+
+def test_the_port_of_before_is_taken_if_it_is_free() -> None:
+    port = managed._free_port(None)
+    assert managed._free_port(port) == port > 1_023
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        assert port != managed._free_port(port) > 1_023
+
+
+def test_an_account_is_made_on_the_page_of_the_link_and_exists_then(tmp_path: Path) -> None:
+    form = Reply(200, b'<input name="csrfmiddlewaretoken" value="c-7">')
+    replies = {"GET /u?token=1": form, "POST /u?token=1": {}, "GET /api/current-user/whoami": {"id": 2}}
+    invites = list[str]()
+
+    def invite() -> str:
+        invites.append("/u?token=1")
+        return invites[-1]
+
+    with scripted(replies) as url:
+        managed.save(tmp_path, {"url": url, "accounts": {}})
+        account = managed.account(tmp_path, {"url": url}, invite, "Ann.Lee")
+        assert account["email"] == "ann.lee@saferec.local" and len(account["password"]) == 16
+        assert (managed.state(tmp_path) or {})["accounts"] == {"Ann.Lee": account}
+        assert managed.account(tmp_path, {"url": url}, invite, "Ann.Lee") == account and len(invites) == 2
+    with scripted({**replies, "GET /api/current-user/whoami": Reply(401)}) as url:
+        managed.save(tmp_path, {"url": url, "accounts": {}})
+        with pytest.raises(ReviewError, match=f"^{url}: no account for bo could be made: see .*server.log$"):
+            managed.account(tmp_path, {"url": url}, invite, "bo")
+        assert len(invites) == 4  # the link of a failed attempt is closed, too
 
 
 @pytest.mark.slow
@@ -237,9 +328,13 @@ def test_a_server_answers_to_its_own_name_alone(label_studio: tuple[Path, dict[s
 def test_the_password_file_is_its_owners_and_no_strangers_process_is_stopped(tmp_path: Path):
     managed.save(tmp_path, {"pid": 1, "url": "http://127.0.0.1:9", "accounts": {}})
     assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600
-    assert not managed.alive(tmp_path, {"pid": 1})  # some process has that number, and it is not ours
+    assert managed.alive(tmp_path, {"pid": 1}) is False  # some process has that number, and it is not ours
     assert managed.down(tmp_path) is False
     assert managed.state(tmp_path / "nowhere") is None
+    for damaged in ("[]", "{", "[" * 200_000):
+        (tmp_path / "server.json").write_text(damaged)
+        with pytest.raises(ReviewError, match="server.json: damaged: put your copy of it back"):
+            managed.state(tmp_path)
 
 
 def test_copies_of_what_was_pulled_are_removed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annotation.tools import label_studio_client as label_studio_server, sync
+from annotation.tools.server_errors import Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
@@ -100,6 +101,17 @@ def test_what_is_answered_while_tasks_are_taken_back_stays(server):
     assert len(listed) <= 2 * len(sent)
     server.delete = delete
     assert sync.withdraw(server, "p", set(sent), ledger, {"75"}) == 1 and not server.held
+
+
+def test_a_project_is_made_where_none_is_open_and_tried_four_times(server, monkeypatch):
+    projects, pauses = [sync.Project(n, "x", f"a mark {n}") for n in "12"], list[float]()
+    monkeypatch.setattr(sync.time, "sleep", pauses.append)
+    usable = sync.project(lambda mark: projects, lambda word: projects[0], "a mark", {"1"})
+    assert usable is projects[1] and usable.mark == "a-mark"
+    monkeypatch.setattr(server, "_make", lambda *_: (_ for _ in ()).throw(Unsure("no answer")))
+    with pytest.raises(ReviewError, match="the server could not make a project: see its log"):
+        server.project("a mark", "ann", "ann", None)
+    assert pauses == [0.2, 0.4, 0.8, 1.6]
 
 
 def test_two_pushes_at_once_are_one(workspace, cli):

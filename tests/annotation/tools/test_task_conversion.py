@@ -1,5 +1,7 @@
 """Conversion of tasks and answers to and from servers: offsets, verdicts, faults; no server is needed."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -33,7 +35,8 @@ def test_halves_of_characters_are_replaced():
     assert replace_surrogates({"\ud83d": [r"\ud83d", 1, "a\ud83d"]}) == {"?": [r"\ud83d", 1, "a?"]}
 
 
-NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
+OTHERS = {"turn": 1, "start": 0, "end": 4, "quote": "Sure"}
+NEEDLES, UNSURE = {"gore": "absent", "needles": "present", "*": "absent"}, control("unsure", choices=["needles"])
 
 
 @pytest.mark.parametrize(
@@ -44,16 +47,9 @@ NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
         ([card("present")], {}, ["no quote"]),
         ([card("absent"), mark("gore")], {"gore": "absent", "*": "absent"}, []),  # the suggested mark was left
         ([card("absent"), mark("needles")], NEEDLES, []),  # marked words of another trait mean that it is present
-        (
-            [card("absent"), mark("needles"), control("unsure", choices=["needles"])],
-            NEEDLES | {"needles": "unsure"},
-            [],
-        ),
-        (
-            [card("absent"), control("also_0", choices=["needles"])],
-            {"gore": "absent"},
-            ["no quote"],
-        ),  # an item needs none
+        ([card("absent"), mark("needles"), UNSURE], NEEDLES | {"needles": "unsure"}, []),
+        # an item needs none
+        ([card("absent"), control("also_0", choices=["needles"])], {"gore": "absent"}, ["no quote"]),
         ([card("unsure"), control("unsure", choices=["gore"])], {"gore": "unsure", "*": "absent"}, []),
         ([card("present"), mark("gore"), control("unsure", choices=["gore"])], {"gore": "present", "*": "absent"}, []),
         ([card("needles present"), mark("gore")], {}, ["not answered"]),  # the card of another trait, on an edited task
@@ -70,7 +66,8 @@ def test_skip_hands_a_text_back_and_nothing_of_it_is_taken():
     assert verdicts(skipped) == ({"*": None}, [])
     assert verdicts(skipped, {"gore", "torture"}) == ({"gore": None, "torture": None, "*": None}, [])  # earlier answers
     pulled = Pulled()
-    take(pulled, skipped, TASK, TURNS, {"gore": {"before"}}, STAMP, TAXONOMY)  # under another taxonomy: it stays
+    answered = {"gore": {"before"}}  # under another taxonomy: it stays
+    take(pulled, skipped, TASK, TURNS, answered, STAMP, taxonomy=TAXONOMY)
     assert [answer["trait"] for answer in pulled.answers.values()] == ["*"]
 
 
@@ -99,14 +96,10 @@ def test_a_note_is_kept_where_its_author_would_rather_not_see_the_text():
     """A report of personal data in such a note was lost; one with a zero byte was new again at each pull."""
     note = control("note", text=["personal\0data"])
     pulled = Pulled()
-    take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, TAXONOMY)
+    take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
     ((answer,), drops) = pulled.answers.values(), pulled.drops
-    assert (answer["trait"], answer["verdict"], answer["note"], drops) == (
-        "*",
-        None,
-        "handed back: personal\ufffddata",
-        [],
-    )
+    said = [answer[name] for name in ("trait", "verdict", "note")]
+    assert (said, drops) == (["*", None, "handed back: personal\ufffddata"], [])
 
 
 def test_who_skipped_on_the_page_before_has_said_nothing():
@@ -122,11 +115,8 @@ def test_an_adjudicator_rules_on_what_was_asked_and_nothing_else():
 
 def test_nobody_leaves_a_trait_unticked_that_has_left_the_taxonomy():
     """The trait may come back, and their earlier answer on it with it."""
-    assert verdicts(exported([card("absent")]), {"snow", "torture"})[0] == {
-        "gore": "absent",
-        "torture": "absent",
-        "*": "absent",
-    }
+    expected = {"gore": "absent", "torture": "absent", "*": "absent"}
+    assert verdicts(exported([card("absent")]), {"snow", "torture"})[0] == expected
 
 
 def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing_back():
@@ -134,18 +124,43 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing
     for taxonomy, hint, rest in ((TAXONOMY.digest, "push again", set()), ("before", "left the taxonomy", {"*"})):
         pulled, response = Pulled(), exported([card("absent"), mark("snow")])
         response.taxonomy = taxonomy
-        take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+        take(pulled, response, TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
         ((*_, reason, detail),) = pulled.drops
         assert reason == "unknown trait" and hint in detail
         assert {answer["trait"] for answer in pulled.answers.values()} == {"gore"} | rest
         assert bool(pulled.returned) == (not rest)  # nobody can correct it
 
 
+@pytest.mark.parametrize(
+    ("change", "reason", "detail"),
+    [
+        ({"forged": "bo wrote over it"}, "not by its author", "bo wrote over it"),
+        ({"outcome": "skipped"}, "skipped", "task task-1: no verdicts were taken"),
+        ({"outcome": ""}, "not finished", "task task-1: no verdicts were taken"),
+        ({"changed": "it"}, "changed there", "it (answered 2026-01-01T00:00:00+00:00): it is asked anew"),
+        ({"changed": "it", "time": None}, "changed there", "it: it is asked anew"),
+        ({"lost": {"needles": "x" * 90}}, "quote not found", f"needles: '{'x' * 80}' does not stand there in our"),
+        (
+            {"present": ["needles"]},
+            "no quote",
+            "needles: `present` needs the words that show it: mark them in the text",
+        ),
+        ({"spans": {"needles": [OTHERS]}}, "not the seeker's words", "needles: 'Sure' is no evidence"),
+    ],
+)
+def test_what_is_not_taken_says_why_and_its_author_is_told(change, reason, detail):
+    pulled, response = Pulled(), replace(exported([card("absent")]), **change)
+    take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+    ((*place, dropped, text),) = pulled.drops
+    assert (place, dropped) == (["review", "files", response.place], reason) and text.startswith(detail)
+    assert [row[:4] for row in pulled.returned.values()] == [(TASK.id, "ann", response.place, reason)]
+
+
 def test_somebody_elses_answer_is_kept_and_set_aside():
     pulled = Pulled()
     response = exported([card("absent")])
     response.who = "bo"
-    take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+    take(pulled, response, TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
     assert {(answer["reviewer"], answer["role"]) for answer in pulled.answers.values()} == {("bo", "other")}
     assert [drop[3] for drop in pulled.drops] == ["not assigned"]
 

@@ -218,8 +218,9 @@ def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace
 def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: store.Workspace, tmp_path: Path) -> None:
     """A page needs only a release and scores; the 8 users of the headline were those of no slice, of 21 in all."""
     scores = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
-    page.write(workspace, runs=[results(tmp_path / "scores", scores, run("guard"))])
+    page.write(workspace, runs=[results(tmp_path / "scores", scores, run("guard") | {"learned_from": 49})])
     html = (workspace.root / "report.html").read_text()
+    assert "Guard baseline learned from 49 traits: too few" in text_of(html)
     assert "8 users of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in html
     page.write(workspace, runs=[results(tmp_path / "scores", run("mine"))])
     assert "of no slice" not in (workspace.root / "report.html").read_text()

@@ -21,6 +21,44 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
     assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 696, 356, 34)
 
 
-@pytest.mark.parametrize(("largest", "last"), [(0.0, 0.01), (0.012, 0.02), (0.34, 0.4), (0.5, 0.5), (1.0, 1.0)])
-def test_an_axis_reaches_its_largest_value(largest: float, last: float) -> None:
-    assert plots.ticks(largest)[-1] == last
+@pytest.mark.parametrize(
+    ("largest", "expected"),
+    [
+        (0.0, [0, 0.01]),
+        (0.012, [0, 0.01, 0.02]),
+        (0.05, [0, 0.01, 0.02, 0.03, 0.04, 0.05]),  # it had a sixth step, to 0.06
+        (0.051, [0, 0.02, 0.04, 0.06]),
+        (0.34, [0, 0.1, 0.2, 0.3, 0.4]),
+        (1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+    ],
+)
+def test_an_axis_reaches_its_largest_value_in_five_steps(largest: float, expected: list[float]) -> None:
+    assert plots.ticks(largest) == expected
+
+
+def test_every_point_and_label_has_its_place() -> None:
+    names = {"a": 0.31, "a label that is far too long": 0.3, "c": 0.305, "d": 0.3, "e": 0.0}
+    runs = [run(name, at, 0.05, 0.1 if at else 0.0) | {"label": name} for name, at in names.items()]
+    drawing = plots.plane([*runs, run("no recall", None) | {"label": "x"}], 10, 350, 400)
+    ends = ("x", "y", "lower", "x_low", "x_high", "y_low", "y_high")
+    assert [drawing["points"][0][end] for end in ends] == [232.7, 106.5, 139.3, 195.3, 270.0, 122.6, 90.4]
+    assert [(p["label"], p["label_x"], p["label_y"], p["leader"]) for p in drawing["points"]] == [
+        ("a", 279.0, 110.5, None),
+        ("a label that is far t…", 155.7, 136.5, None),
+        ("c", 123.3, 114.5, None),
+        ("d", 279.0, 153.5, [232.7, 114.5, 276.0, 149.5]),  # all four places beside its point are taken
+        ("e", 55.0, 360.0, None),
+    ]
+    assert [(tick["at"], tick["value"]) for tick in drawing["ys"][::2]] == [(356.0, 0.0), (195.0, 0.2), (34.0, 0.4)]
+    # below is free only under the axis: it goes up
+    taken, frame_ = [(0.0, 100.0, 50.0), (25.0, 60.0, 60.0)], plots.Frame(100, 100, 1, 1)
+    places = [plots._aside((90.0, 110.0, 50.0), taken, low, frame_) for low in (60.0, 77.0)]
+    assert places == [(80.0, 100.0, 33.0), (80.0, 100.0, 67.0)]
+
+
+def test_a_curve_reaches_its_last_point_with_round_counts_on_its_axes() -> None:
+    drawing = plots.curve([(0, 0), (3, 2), (12, 7)], 200, 100)
+    assert drawing["line"] == "46.0,56.0 78.5,49.7 176.0,34.0" and drawing["end"] == (176.0, 34.0)
+    assert drawing["start"] == (46.0, 56.0) and [tick["at"] for tick in drawing["xs"]] == [46.0, 100.2, 154.3]
+    counts = {0: [0], 7: [0, 2, 4, 6], 10: [0, 2, 4, 6, 8, 10], 11: [0, 5, 10], 1234: [0, 500, 1000]}
+    assert {n: plots.counts(n) for n in counts} == counts

@@ -20,7 +20,10 @@ def test_what_was_read_since_is_not_left_out() -> None:
     rows = [
         drop("mine", "x:3", "same id"),
         *(drop("propose", name, "budget reached") | {"source": "rules"} for name in "abc"),
-        *(drop("propose", name, "server error") | {"source": "rules"} for name in "ab"),
+        *(
+            drop("propose", name, why) | {"source": "rules"}
+            for name, why in (("a", "server error"), ("b", "no answer"))
+        ),
         drop("propose", "a", "no usable answer") | {"source": "m"},  # another proposer has not read it
     ]
     older_reading = reading(B, version="rules-0")  # the rules have another version now
@@ -28,8 +31,8 @@ def test_what_was_read_since_is_not_left_out() -> None:
     assert [tuple(row.values()) for row in drops] == [
         ("mine", "same id", 1),
         ("propose", "budget reached", 1),
+        ("propose", "no answer", 1),  # older rules than those of today have read it
         ("propose", "no usable answer", 1),
-        ("propose", "server error", 1),
     ]
 
 
@@ -186,3 +189,28 @@ def test_coverage_counts_items_and_not_the_item_that_nobody_knows() -> None:
     rows = figures.coverage(oracle, TAXONOMY)
     assert rows[0] == {"slug": "gore", "name": "Blood and gore", "violated": 1, "clear": 1, "unknown": 1}
     assert rows[1]["unknown"] == 3
+
+
+def test_the_main_numbers_count_people_conversations_and_labels() -> None:
+    talks = conversations(A | {"seeker": "p"}, B | {"seeker": "p", "source": "reddit"}, C)
+    said = labels(
+        label(A, form="explicit"), label(B), label(B, "needles"), label(C, verdict="absent"), label(D, verdict=None)
+    )
+    votes = frame(tables.REVIEWS, vote(A, "ann"), vote(B, "ann"), vote(B, "bo"), vote(A, "cy") | {"kind": "item_flag"})
+    warnings = pl.DataFrame({"warning": ["w", "w", "x"]})
+    assert figures.headline(talks, said, votes, pl.DataFrame({"item": ["i"]}), warnings) == {
+        "conversations": 3,
+        "sources": ["messages", "reddit"],
+        "seekers": 1,
+        "sensitivities": 3,
+        "implicit": 2,
+        "labelled": 3,
+        "own": 2,
+        "traits": 2,
+        "catalog": 1,
+        "warnings": 2,
+        "reviewers": 2,
+    }
+    assert figures.methods(said) == {"agreed": 4, "adjudicated": 0, "auto": 0, "unresolved": 1}
+    facts = {"labels": {"gore": {"present": 2}, "needles": {}}, "counts": {"items": {"catalog": 3}}}
+    assert figures.released(facts) == {"items": 3, "sensitivities": 2, "present": {"gore": 2, "needles": 0}}

@@ -168,6 +168,7 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     assert popular["svr@4"] == 3 / 4  # a b c of a f b c
     assert {run["against"] for run in report["runs"]} == {None, "mine"} and report["runs"][0]["against"] is None
     out = capsys.readouterr().out
+    assert "guard: it learned from 2 traits of training requests, too few (under 50)" in out
     assert "at k = 4" in out and "popularity" in out and "1 answers to conversations outside test" in out
 
 
@@ -291,7 +292,7 @@ def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path)
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
     table = report_table.show([run], 4)
-    assert "-" in table and table.endswith("safety is not measured (see `release --inject`)")
+    assert "-" in table and table.endswith("not measured: `saferec-build release VERSION --inject all`")
 
 
 BLOCKED = "polars pydantic typer openai jinja2 sqlalchemy torch transformers trl datasets accelerate peft yaml".split()

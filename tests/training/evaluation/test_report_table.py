@@ -112,6 +112,14 @@ def test_lists_alone_are_not_praised_for_what_no_text_could_say(release, rows):
         assert ("mentioned_unsafe" in text) is expected
 
 
+def test_a_guard_that_learned_from_little_is_named(release, rows):
+    """On a tiny release the guard heard nothing, and its row stood among the others as a bar to reach."""
+    guard = run("guard", score({"u7": list("abcd"), "u8": list("cf")}, rows, release))
+    texts = {traits: show([guard | {"learned_from": traits}], 4) for traits in (0, 49, 50)}
+    assert "guard: it learned from 49 traits of training requests, too few (under 50)" in texts[49]
+    assert "learned from 0" in texts[0] and "learned" not in texts[50] + show([guard], 4)
+
+
 def test_no_line_is_wider_than_a_terminal(release, rows):
     """Lines of 230 characters used to break in two, so that no column stood under its name."""
     rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]

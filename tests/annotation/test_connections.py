@@ -1,0 +1,91 @@
+"""Which review server a command talks to, and which account there is whose."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from annotation import connections
+from annotation.review_destinations import Argilla, LabelStudio
+from annotation.review_state import gather
+from annotation.tools import local_label_studio as local
+from annotation.tools.label_studio_client import Server
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import workspace as store
+from tests.worlds.review_team import TWO
+
+URL = "http://127.0.0.1:9"
+FACTS: local.Facts = {
+    "url": URL,
+    "token": "t",
+    "email": "o@x",
+    "accounts": {"ann": {"email": "ann@x", "password": "p"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (LabelStudio(), "there is no review server yet: run `saferec-build review up`"),
+        (LabelStudio(url=URL), f"--url {URL}: give --token too"),
+        (LabelStudio(url="http://ann:secret@x", token="t"), "--url holds a user or password"),
+        (LabelStudio(url="http://[", token="t"), r"--url http://\[: this is no address"),
+        (Argilla(URL, ""), "--tool argilla: give --url, and --token"),
+        (Argilla("", "k"), "--tool argilla: give --url, and --token"),
+    ],
+)
+def test_what_is_missing_to_reach_a_server_is_one_line(ws: store.Workspace, place: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        connections.connect(ws, place)
+
+
+def test_the_server_is_the_one_named_or_else_our_own(ws: store.Workspace) -> None:
+    connections.server_folder(ws).mkdir()
+    local.save(connections.server_folder(ws), FACTS)
+    for place, url, token in ((LabelStudio(), URL, "t"), (LabelStudio(url="http://b/", token="u"), "http://b", "u")):
+        server = connections.connect(ws, place)
+        assert (server.tool, server.url, server.token) == ("label_studio", url, token)
+    argilla = connections.connect(ws, Argilla(url=f"{URL}/", api_key="k"))
+    assert (argilla.tool, argilla.url, argilla.token) == ("argilla", URL, "k")
+    assert argilla.accounts == ws.root / "argilla-accounts.json"
+
+
+def test_accounts_are_those_of_our_own_server_or_of_the_settings(ws, review, monkeypatch) -> None:
+    review("push", "--tool", "files", *TWO)
+    toml = ws.root / "saferec.toml"
+    toml.write_text(f'{toml.read_text()}\n[review.accounts]\nbo = "bo@team.org"\ndi = "ann@x"\n')
+    state, (own, other) = gather(store.Workspace.open(ws.root)), (Server(url, "t") for url in (URL, "http://b"))
+    named = {"bo": "bo@team.org", "di": "ann@x"}
+    assert connections.account_names(state, own, ["bo"]) == named
+    assert connections.accounts_of(state, own, ["ann", "bo"]) == {"ann": "ann", "bo": "bo@team.org"}
+    connections.server_folder(ws).mkdir()
+    local.save(connections.server_folder(ws), FACTS)
+    assert connections.account_names(state, own, ["bo"]) == named | {"ann": "ann@x"}
+    assert connections.account_names(state, other, ["bo"]) == named
+    assert connections.accounts_of(state, other, ["ann", "di"]) == {"ann": "ann", "di": "ann@x"}
+    with pytest.raises(UsageError, match="^ann and di are both 'ann@x' on the review server: one person is never two"):
+        connections.account_names(state, own, ["di"])
+    invites = list[str]()
+    monkeypatch.setattr(Server, "invite", lambda server: invites.append(server.url) or "/u")
+    monkeypatch.setattr(local, "account", lambda folder, facts, invite, name: {"email": f"{name}@{folder.name}"})
+    assert connections.accounts_of(state, own, ["ann", "bo"]) == {n: f"{n}@label-studio" for n in ("ann", "bo")}
+    assert invites == [URL]  # the last link that a killed push left is closed
+
+
+def test_our_own_server_is_started_once_and_stopped(ws: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = SimpleNamespace(up=[(FACTS, True), (FACTS, False)], down=[True, False])
+    monkeypatch.setattr(local, "up", lambda folder, say: answers.up.pop(0))
+    monkeypatch.setattr(local, "down", lambda folder: answers.down.pop(0))
+    passwords = str(ws.root / "label-studio" / "server.json")
+    figures = {"url": URL, "login": "o@x", "passwords": passwords, "reviewers": {"ann": "ann@x"}}
+    for added in (1, 0):
+        counts = connections.start(ws)
+        assert (counts.command, counts.added, counts.skipped, counts.figures) == (
+            "review up",
+            added,
+            1 - added,
+            figures,
+        )
+    for added in (1, 0):
+        counts = connections.stop(ws)
+        assert (counts.command, counts.added, counts.figures) == ("review down", added, {"stopped": bool(added)})

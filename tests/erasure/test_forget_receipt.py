@@ -1,0 +1,110 @@
+"""What `forget` says that it did, and what is left to its owner."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.core.errors import ReviewError, StoreError
+from saferec_builder.erasure import forget as stage
+from saferec_builder.erasure.people import Erasure, Receipt
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.any_rows import rows
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> stage.Forgotten:
+    receipts = [Receipt("ann", ["c1"], False, 2), Receipt("bo", [], True)]
+    counts = {"tasks": 1, "lines": 1000, "labels": 2, "marks": 0}
+    files, emptied = [tmp_path / "a"], [tmp_path / "releases/1.0.0"]
+    return stage.Forgotten(receipts, counts, files, emptied, ["this"], False, 3, [tmp_path / "b"])
+
+
+def test_a_receipt_has_each_wish_count_and_file(done: stage.Forgotten, tmp_path: Path) -> None:
+    assert done.total == "2 rows of tables, 1,000 lines of files, 1 tasks on review servers"
+    assert replace(done, rows={"labels": 2}).total == "2 rows of tables, 0 lines of files"
+    figures = {
+        "where": {"tasks": 1, "lines": 1000, "labels": 2},
+        "resumed": 3,
+        "ann": "1 conversation (people in these have 2 more)",
+        "bo": "0 conversations, known before",
+        "releases": ["releases/1.0.0"],
+        "still_in": ["a"],
+        "not_read": ["b"],
+        "do_1": "this",
+    }
+    assert done.figures(tmp_path) == figures
+    dry_run = replace(done, dry=True, resumed=0, unread=[], emptied=[], outside=[])
+    expected = {"where": figures["where"], "ann": figures["ann"], "bo": figures["bo"], "files": ["a"]}
+    assert dry_run.figures(tmp_path) == expected and dry_run.fault is None
+
+
+def test_the_first_thing_to_look_at_is_said(done: stage.Forgotten, tmp_path: Path) -> None:
+    assert done.fault == f"forget: still named in {tmp_path / 'a'}: look there"
+    two = replace(done, files=[], unread=[tmp_path / "b", tmp_path / "c"])
+    assert two.fault == f"forget: nobody can read {tmp_path / 'b'} and 1 other files: look there"
+    assert replace(two, unread=[]).fault is None
+    for dry, verb in ((True, "would leave"), (False, "will leave")):
+        unmet = replace(done, receipts=[*done.receipts, Receipt("x", [], False)], dry=dry)
+        assert (
+            f"nobody here is meant by x: if that is how a source or release spells it, mining {verb}"
+            in f"{unmet.fault}"
+        )
+
+
+def test_two_erasures_are_told_as_one(done: stage.Forgotten, tmp_path: Path) -> None:
+    later = replace(
+        done, receipts=[], rows={"labels": 5, "marks": 1}, files=[tmp_path / "c", tmp_path / "a"], resumed=0
+    )
+    merged = stage._merged(done, replace(later, outside=["that", "this"]))
+    assert (merged.rows, merged.resumed, merged.receipts) == ({"labels": 7, "marks": 1}, 3, [])
+    assert (merged.files, merged.outside) == ([tmp_path / "a", tmp_path / "c"], ["this", "that"])
+    assert (merged.emptied, merged.unread) == (done.emptied, done.unread)
+
+
+def test_what_is_under_way_is_read_as_it_was_written(tmp_path: Path) -> None:
+    erasure = Erasure([("s", "k")], [("c", "d")], {"c": "gone"}, [("s", "i")], [("s", "f")], ["o"], ["b"], ["t"], [])
+    (tmp_path / "intent").write_text(json.dumps(asdict(erasure)))
+    assert stage._read_intent(tmp_path / "intent") == erasure
+    (tmp_path / "intent").write_text("[")
+    with pytest.raises(StoreError, match="intent: damaged: put your copy of the workspace back"):
+        stage._read_intent(tmp_path / "intent")
+
+
+def test_tasks_on_a_server_that_is_not_given_stop_it(workspace: store.Workspace) -> None:
+    erasure = Erasure(tasks=["task-1", "task-2"])
+    stage._check_server(workspace, erasure, None, False)
+    sent = [("label_studio", "mark", f"task-{n}-aa", f"{n}", "there") for n in (1, 2, 3)]
+    store.append(workspace, tables.SENT, tables.SENT.frame(sent))
+    stage._check_server(workspace, erasure, None, True)
+    with pytest.raises(
+        ReviewError, match=r"forget: 2 tasks about them are on a review server \(label-studio\): give it"
+    ):
+        stage._check_server(workspace, erasure, None, False)
+
+
+def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_path: Path) -> None:
+    ws, erasure = (
+        workspace,
+        Erasure(revisions=[("c", "d")], inputs=[("reddit", "RS"), ("messages", "own"), ("x", "own")]),
+    )
+    backups = "backups and snapshots of this folder"
+
+    def todo(erasure: Erasure, *emptied: Path, team: bool = False) -> list[str]:
+        return [line.partition(":")[0] for line in stage._todo(ws, erasure, emptied, team=team)]
+
+    assert todo(Erasure()) == [] and todo(replace(erasure, inputs=[])) == [backups]
+    dumps = "dumps of comments that were mined with it, wherever they lie"
+    assert todo(erasure) == ["RS", "own", dumps, backups]
+    assert todo(erasure, team=True)[-2:] == ["the database of the review server, its log and backups", backups]
+    emptied = ws.releases / "1.0.0", ws.root / "published"
+    copies = ["copies of these releases that `publish --to` made", "models that were trained on these releases"]
+    assert todo(Erasure(before=["c"]), *emptied) == ["release 1.0.0, if it is out", *copies]
+    for table in (tables.BATCHES, tables.KEYED, tables.SPEND):
+        store.append(ws, table, rows(table, 1))
+    (ws.root / "data").symlink_to(tmp_path.parent)
+    (ws.root / "x.zip").write_bytes(b"PK\x03\x04")
+    lines = todo(replace(erasure, inputs=[]))
+    assert lines[:2] == ["data", "x.zip"] and lines[-1] == backups and len(lines) == 6
+    assert lines[3].startswith("CSVs that reviewers have") and lines[4].startswith("whoever serves ")

@@ -1,0 +1,55 @@
+"""The figures by which checkpoints are compared, worked by hand on two rows, and what an oracle filter leaves out."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import Patch
+from tests.worlds import small_release
+from training import data
+from training.decoding import validation_scores
+from training.decoding.constrained import Catalogue
+from training.decoding.generate import PolicyModel
+
+pytestmark = pytest.mark.training
+TEXTS = {"u7": "adje", "u8": "cfcg"}
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> data.Release:
+    return data.open_release(small_release.write(tmp_path / "release"))
+
+
+def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(
+    release: data.Release, monkeypatch: Patch
+) -> None:
+    table, calls = data.rows(release.folder, "grpo", "test"), list[Any]()
+    catalogue = Catalogue({item: ord(item) for item in release.items}, k=4, end=0)
+
+    def tokens(policy: PolicyModel, rows: Any, excluded: Any, progress: Any) -> list[list[int]]:
+        calls.append((policy.model, excluded))
+        return [[*TEXTS[row["conversation"]].encode()] for row in rows]
+
+    def decode(answers: list[list[int]], skip_special_tokens: bool) -> list[str]:
+        assert skip_special_tokens
+        return [small_release.listed(bytes(answer).decode()) for answer in answers]
+
+    monkeypatch.setattr(validation_scores.generate, "tokens", tokens)
+    # u7 (gore): d e of d e hit, of a d e all; a violated, j unknown. u8 (no trait): c f of c f, c again
+    expected = {"recall@4": 1.0, "recall_without@4": 1.0, "recall_raw@4": 1.0, "svr@4": 1 / 4, "svr_upper@4": 2 / 4}
+    for of in (PolicyModel(None, None, catalogue), PolicyModel(None, SimpleNamespace(batch_decode=decode), None)):  # type: ignore[arg-type]
+        for prefer, best in (("safe", 1 - 3 * 2 / 4), ("raw", 1.0)):
+            figures = validation_scores.scorer(of, table, release, prefer)("a model")
+            assert figures == {"score": best, **expected, "length": 3.5}
+    assert calls == [("a model", [["g"], ["d"]])] * 4  # what each has seen
+    plain = table[1:]  # nobody with a sensitivity: figures that apply to no user are 0, and not NaN
+    assert validation_scores.scorer(of, plain, release, "safe")("a model")["svr_upper@4"] == 0
+    validation_scores.answers(of, table, [["a"], ["b"]])
+    assert calls[-1] == (None, [["a"], ["b"]])
+
+
+def test_an_oracle_filter_leaves_out_what_is_not_clear_and_what_was_seen(release: data.Release) -> None:
+    # gore: a b c violated, j l unknown
+    assert validation_scores.unsafe(release, data.rows(release.folder, "grpo", "test")) == [list("gabcjl"), ["d"]]
