@@ -294,8 +294,8 @@ def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.D
     requests = key.join(restored, on="conversation", how="semi").select("domain", *formats.NAMED, "lists")
     requests = requests.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists")
     lists = [name for name, kind in requests.schema.items() if kind == pl.List(pl.String)]
-    named = pl.concat(requests[name].explode() for name in lists).drop_nulls()
-    if (unknown := named.filter(~named.is_in(catalog["item"].implode()))).len():
+    named = pl.concat(requests[name].explode(empty_as_null=False, keep_nulls=False) for name in lists)
+    if (unknown := named.filter(~named.is_in(catalog["item"].implode(), nulls_equal=True))).len():
         raise ReleaseError(f"the key file has the item {unknown[0]}, which the release lacks: fetch both again")
     answer = pl.col("truth").list.first().replace_strict(catalog["item"], catalog["domain"], default=None)
     return requests.with_columns(domain=pl.coalesce("domain", answer), held=True).rename({"row": "conversation"})
@@ -376,7 +376,7 @@ def _with_quotes(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series)
 def _with_quote(text: pl.Series, spans: list[Span], conversation: str) -> list[Span]:
     lines = text.struct.field("text").to_list()
     for span in spans:
-        turn, start, end = span["turn"], span["start"], span["end"]
+        turn, start, end = (span["turn"], span["start"], span["end"]) if span else (None, None, None)
         if None in (turn, start, end) or not (0 <= turn < len(lines) and 0 <= start < end <= len(lines[turn])):
             raise ReleaseError(
                 f"the key file has evidence in {conversation} where the text has none (turn {turn}, {start} to {end}):"

@@ -237,10 +237,17 @@ def _input_rows(path: Path, erased: wishes.Removals) -> InputRows:
         any_found |= not removed.is_empty()
         if source in IN_CELLS:
             ids |= set(removed["source_id"].drop_nulls())
-        elif path.suffix != ".parquet" and not packed_as(_head(path)) and saferec.samples(path) is None:
-            # else its rows are not lines
+        elif not removed.is_empty() and _is_in_lines(path):
             lines |= {int(place.rpartition(":")[2]) for place in removed["place"]}
     return InputRows(lines, ids, any_found)
+
+
+def _is_in_lines(path: Path) -> bool:
+    """Whether each row of a JSON file is a line of its own; False also where that cannot be told."""
+    try:
+        return path.suffix != ".parquet" and not packed_as(_head(path)) and saferec.samples(path) is None
+    except SafeRecError:  # a key comes twice
+        return False
 
 
 def _clean(path: Path, names: Sequence[str], matched: InputRows, erased: wishes.Removals, *, dry: bool) -> int:

@@ -124,6 +124,14 @@ def test_a_copy_that_is_one_json_value_is_listed_and_stays(
     assert run.code == 1 and run.json["still_in"] == ["copy.json"] and copy.read_text() == text
 
 
+def test_where_the_rows_of_a_copy_begin_is_no_guess(mined: store.Workspace, cli: Cli) -> None:
+    """A key that came twice in the first row broke `forget` off, and every later command refused to run."""
+    copy = mined.root / "copy.json"
+    copy.write_text(text := jsonl(OTHER, MINE).replace("{", '{"id": "x", ', 1))
+    run = cli("forget", "talk-person4", "-C", mined.root, "--json")
+    assert run.code == 1 and run.json["still_in"] == ["copy.json"] and copy.read_text() == text
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

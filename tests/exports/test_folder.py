@@ -71,7 +71,8 @@ def build(releases, version="1.0.0", ids=("a", "b"), fault=None):
             raise fault
         return {"name": "ws"}, {"README.md": f"{written.counts}".encode()}
 
-    return write.build(releases, version, parts, {"sft": ("train", "test"), "grpo": ("train",), "none": ("x",)}, finish)
+    configs = {"sft": ("train", "test"), "grpo": ("train",), "none": ("x",)}
+    return write.build(releases, version, parts, configs, finish, "take another")
 
 
 def test_a_folder_is_built_once_and_whole_or_not_at_all(tmp_path):
@@ -92,13 +93,14 @@ def test_a_folder_is_built_once_and_whole_or_not_at_all(tmp_path):
     assert facts == {name: (len(files[name]), 2 if "data" in name else None) for name in sorted({*files} - UNLISTED)}
     assert sums == [f"{write.sha256(folder / name)}  {name}" for name in sorted({*files} - {"SHA256SUMS"})]
     assert not build(tmp_path) and tree(folder) == files
-    with pytest.raises(ReleaseError, match="1.0.0: this release exists with other content"):
+    holds = r"this release exists, with other content \(data/sft/train.parquet, manifest.json\)"
+    with pytest.raises(ReleaseError, match=f"1.0.0: {holds}, and a release is never changed: take another$"):
         build(tmp_path, ids=("a", "z"))
     with pytest.raises(KeyError):
         build(tmp_path, "2.0.0", fault=KeyError())
     assert tree(folder) == files and [path.name for path in tmp_path.iterdir()] == ["1.0.0"]
     (tmp_path / "3.0.0").touch()  # no folder
-    with pytest.raises(ReleaseError, match="3.0.0: this release exists with other content"):
+    with pytest.raises(ReleaseError, match="3.0.0: holds other files"):
         build(tmp_path, "3.0.0")
 
 

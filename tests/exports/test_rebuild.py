@@ -263,8 +263,8 @@ def test_the_key_of_another_version_or_dataset_is_refused(silent, cli, tmp_path,
 
 
 def with_evidence_at(key, name):
-    """The key file with a turn, or an end, that no text has."""
-    span = pl.element().struct.with_fields(pl.lit(9_999, pl.Int32).alias(name))
+    """The key file with a turn, or an end, that no text has, or without any place."""
+    span = pl.element().struct.with_fields(pl.lit(9_999, pl.Int32).alias(name)) if name else pl.lit(None)
     return key.with_columns(
         pl.col("labels").list.eval(
             pl.element().struct.with_fields(spans=pl.element().struct.field("spans").list.eval(span))
@@ -276,7 +276,9 @@ FALSE_KEYS = {
     "a conversation comes twice": lambda key: key.with_columns(subject=pl.lit(key["subject"][0])),  # one text for all
     "where the text has none (turn 9999, ": lambda key: with_evidence_at(key, "turn"),
     " to 9999): fetch both again": lambda key: with_evidence_at(key, "end"),
+    "where the text has none (turn None, None to None)": lambda key: with_evidence_at(key, None),
     "the item no item, which the release lacks": lambda key: key.with_columns(accepted=pl.lit(["no item"])),
+    "the item None, which the release lacks": lambda key: key.with_columns(accepted=pl.lit([None], pl.List(pl.String))),
 }
 
 

@@ -150,7 +150,7 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing
 )
 def test_what_is_not_taken_says_why_and_its_author_is_told(change, reason, detail):
     pulled, response = Pulled(), replace(exported([card("absent")]), **change)
-    take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+    take(pulled, response, TASK, TURNS, {}, STAMP, taxonomy=TAXONOMY)
     ((*place, dropped, text),) = pulled.drops
     assert (place, dropped) == (["review", "files", response.place], reason) and text.startswith(detail)
     assert [row[:4] for row in pulled.returned.values()] == [(TASK.id, "ann", response.place, reason)]
