@@ -36,7 +36,7 @@ from tests.worlds.privacy_lines import APART, THIRD, labelled, strangers
 
 LINES = DATA / "names_in_passing.txt"
 INVENTED = 0.4  # share of names in copies that are on no list
-COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.1, 1.8
+COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.9, 0.1, 1.8
 SELDOM = 2  # conversations at most in which a word was seen that may still be a name: one never seen in lower case
 SOURCES = ("redial", "ccpe", "reddit")
 OFTEN = (1, 2, 5, 16)  # the least number of conversations with a name for each of the four ranks

@@ -27,7 +27,7 @@ def test_of_lines_by_other_topics_most_names_are_found() -> None:
         ("Tom Hanks is driving, Emma Stone is driving", None),  # names of casts
         ('we watched "Amelie" and Amelie (2001) and Amelie-Marie too', None),
         ("Priya is driving", "[name] is driving"),
-        ("priya plays the villain opposite denzel", None),
+        ("Priya stars opposite Denzel, a film in which Priya plays the villain", None),
         ("I will be driving, hope so", None),
         ("Heartburn kept me up. Stubble is driving me mad", None),  # plain words that begin a sentence
         ("Biscuit hates the rain. Barnacles told me to cancel", None),
