@@ -376,7 +376,7 @@ def _with_quotes(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series)
 def _with_quote(text: pl.Series, spans: list[Span], conversation: str) -> list[Span]:
     lines = text.struct.field("text").to_list()
     for span in spans:
-        turn, start, end = (span["turn"], span["start"], span["end"]) if span else (None, None, None)
+        turn, start, end = (span["turn"], span["start"], span["end"]) if span else (-1, -1, -1)
         if None in (turn, start, end) or not (0 <= turn < len(lines) and 0 <= start < end <= len(lines[turn])):
             raise ReleaseError(
                 f"the key file has evidence in {conversation} where the text has none (turn {turn}, {start} to {end}):"

@@ -276,7 +276,7 @@ FALSE_KEYS = {
     "a conversation comes twice": lambda key: key.with_columns(subject=pl.lit(key["subject"][0])),  # one text for all
     "where the text has none (turn 9999, ": lambda key: with_evidence_at(key, "turn"),
     " to 9999): fetch both again": lambda key: with_evidence_at(key, "end"),
-    "where the text has none (turn None, None to None)": lambda key: with_evidence_at(key, None),
+    "where the text has none (turn -1, -1 to -1)": lambda key: with_evidence_at(key, None),
     "the item no item, which the release lacks": lambda key: key.with_columns(accepted=pl.lit(["no item"])),
     "the item None, which the release lacks": lambda key: key.with_columns(accepted=pl.lit([None], pl.List(pl.String))),
 }
