@@ -144,7 +144,7 @@ def _unassigned(state: ReviewState, assigned: pl.DataFrame) -> Figures:
     rest = state.given.filter("current", kind="sensitivity").join(assigned, on=["kind", "subject"], how="anti").height
     audit = f"[review] audit = {state.ws.config.review.audit:g}"
     advice = (
-        f"the {rest:,} have no proposal that asks for a reader, and the draw ({audit}) left them out: the review may"
+        f"no proposal of these {rest:,} asks for a reader, and the draw ({audit}) left them out: the review may"
         " end without them; to have them read, too, push again with --all, or --band N for the most doubtful"
     )
     return {"unassigned": rest, "next": advice} if rest else {}

@@ -25,7 +25,7 @@ def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate
     """
     release, table = run.release, run.rows("grpo", "test")
     systems: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
-    first = load_policy(run, next(iter(models.values())), settings)
+    first = _policy(run, next(iter(models.values())), settings)
     blinded = blind(table, labels_of(release.folder, "test"))
     systems["blind"] = answers(first, blinded, progress=bar("blind on test", "answer"))
     if first.masks:
@@ -70,11 +70,16 @@ def report(
 
 
 def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:
-    texts = answers(
-        load_policy(run, model, settings), run.rows("grpo", "test"), progress=bar(f"{name} on test", "answer")
-    )
+    texts = answers(_policy(run, model, settings), run.rows("grpo", "test"), progress=bar(f"{name} on test", "answer"))
     predictions.write(run.output / name / "answers-test.jsonl", texts, run.release.items)
     return texts
+
+
+def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
+    policy = load_policy(run, model, settings)
+    if torch.cuda.is_available():
+        policy.model.to("cuda")  # only trainers move a model by themselves
+    return policy
 
 
 def load_policy(run: Run, model: str, settings: Settings, to_train: bool = False) -> PolicyModel:
@@ -86,8 +91,6 @@ def load_policy(run: Run, model: str, settings: Settings, to_train: bool = False
     dtype = "float32" if to_train and not options.lora else "auto"
     arguments = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})
     policy = generate.load(model, arguments, options.chat_template_kwargs)
-    if not to_train and torch.cuda.is_available():
-        policy.model.to("cuda")  # only trainers move a model by themselves
     policy = replace(policy, batch=options.batch, new_tokens=options.new_tokens, masked=options.mask)
     catalogue = policy.catalogue
     if catalogue and (catalogue.k != run.release.k or set(catalogue.tokens) != set(run.release.items)):

@@ -194,9 +194,9 @@ def sending(monkeypatch):
     original = stage._commit
 
     def around(before=lambda: None, after=lambda oid: None):
-        def wrapper(*words):
+        def wrapper(*words, **named):
             before()
-            oid = original(*words)
+            oid = original(*words, **named)
             after(oid)
             return oid
 
