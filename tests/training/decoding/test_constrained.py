@@ -35,6 +35,13 @@ def test_only_unseen_items_then_the_end() -> None:
     assert allowed(permitted(CATALOGUE, closed, 2)) == [[1], [1]]
 
 
+def test_nothing_twice() -> None:
+    # after c (5), c is out; the third place takes only the end
+    closed = blocked(CATALOGUE, [["b"]], SIZE)
+    steps = permitted_along(CATALOGUE, closed, torch.tensor([[5, 3, 1]]))
+    assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
+
+
 # an answer of TALKING begins with two of: 7 gore, 8 needles, 9 nothing
 TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 8}, nothing=9, opening=2)
 

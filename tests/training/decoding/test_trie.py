@@ -46,6 +46,16 @@ def along(found: States, *tokens: int) -> list[int]:
     return may(found)
 
 
+def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
+    state = states([])
+    assert may(state) == [7] and along(state, 7) == [3, 5] and along(state, 3) == [4, 9]
+    assert along(state, 9) == [8]  # "a" is named
+    assert along(state, 8, 3) == [4]  # of the names that begin with 3 only "ab" is still free
+    assert along(state, 4, 9) == [0] and along(state, 0) == []
+    state.advance(np.array([5]))  # padding
+    assert may(state) == []
+
+
 def by_the_rules(of: Trie, excluded: list[str], answer: list[int]) -> list[int]:
     """Returns the tokens that may follow `answer`, from the names alone: no trie, no state."""
     excluded_names, answer = {of.places.get(item) for item in excluded}, list(answer)
