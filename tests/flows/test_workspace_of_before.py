@@ -88,6 +88,7 @@ def test_its_release_can_be_made_anew_with_the_same_rows_under_keyed_ids(old: st
     run = cli("release", "1.0.0", "--allow", "simulated", "--allow", "no-safety", "-C", old.root)
     assert run.code == 0, run.err
     new_ids = dict(released_ids.read(released_ids.path_of(folder)).select("subject", "conversation").iter_rows())
+    later = set[str]()
     for path in sorted((old_folder / "data").rglob("*.parquet")):
         old_rows, new_rows = pl.read_parquet(path), pl.read_parquet(folder / path.relative_to(old_folder))
         ids = [name for name in ("conversation", "made_from", "subject") if name in old_rows.columns]
@@ -100,8 +101,16 @@ def test_its_release_can_be_made_anew_with_the_same_rows_under_keyed_ids(old: st
             old_rows = old_rows.with_columns(words.str.replace("<= 0.0 %", "0 %", literal=True))
         if path.parent.name == "grpo":  # the old workspace had no sampling design for weights
             assert new_rows["weight"].null_count() == new_rows.height
+        if "seen" in old_rows.columns:  # it also held what is named only after the request
+            seen, known = (dict(rows.select("conversation", "seen").iter_rows()) for rows in (old_rows, new_rows))
+            later |= {name for name in seen if set(known[name]) < set(seen[name])}
+        if "conversation" in old_rows.columns:
+            old_rows, new_rows = (rows.filter(~pl.col("conversation").is_in(later)) for rows in (old_rows, new_rows))
+        # what fills the lists up is shared with seen items, so these may differ
+        old_rows = old_rows.drop("completion", "items", "refilled", strict=False)
         rows = [sorted(map(repr, frame.select(old_rows.columns).iter_rows())) for frame in (old_rows, new_rows)]
         assert rows[0] == rows[1], path
+    assert 0 < len(later) < 10  # of 258
 
 
 def test_sheets_that_it_handed_out_are_taken_once(tmp_path: Path, cli) -> None:
