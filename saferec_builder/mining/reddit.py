@@ -118,6 +118,8 @@ def _identity(path: Path, place: str) -> str:
 def remove_outdated(folder: Path) -> None:
     """Removes shards that no run uses again, as removals, catalog, secret or rules are others than in the last run, and
     earlier catalogs. No run may be at work: it could be reading them."""
+    if not (folder / _LAST).exists():  # `forget` has emptied the folder since
+        return
     kept = (folder / _LAST).read_text(encoding="utf-8").split()
     for path in folder.glob("*-*"):
         if not any(name in path.name for name in kept):

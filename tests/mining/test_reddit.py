@@ -256,3 +256,14 @@ def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_p
     adding.keep_apart(workspace, "csv:it")
     assert texts_on_disk.refs(current(workspace))["ref"].to_list() == ["csv:it"]
     assert lookup.gaps(workspace).items["title"].to_list() == ["It"]
+
+
+def test_only_shards_of_the_last_run_stay(tmp_path):
+    names = ("file-now-1", "bucket-now-2.json", "file-before-1", "bucket-before-2.json", "items-9", "items-8")
+    for name in names:
+        (tmp_path / name).touch()
+    command.remove_outdated(tmp_path)  # `forget` deletes last.txt with the shards, maybe just before this
+    assert {path.name for path in tmp_path.iterdir()} == {*names}
+    (tmp_path / "last.txt").write_text("now items-9")
+    command.remove_outdated(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {names[0], names[1], "items-9", "last.txt"}
