@@ -233,10 +233,8 @@ def _forecast(data: _Data, *, now: bool = False, sample: int | None = None) -> _
     silent = licences.silent(kept["source"].unique())
     small, rare = rare_combinations.withheld(labels, kept, silent, ws.taxonomy.slugs, config.min_seekers)
     kept, left_out = rare_combinations.without(kept, left_out, rare)
-    if now:
-        kept = kept.filter(
-            pl.col("conversation").is_in(labels.filter("read")["subject"].implode())
-        )  # others add no row
+    if now:  # conversations that nobody has read add no row
+        kept = kept.filter(pl.col("conversation").is_in(labels.filter("read")["subject"].implode()))
     texts = _newest(ws, sample) if sample else workspace.read(ws, tables.CONVERSATIONS)
     texts = tables.last(texts, "conversation").select("conversation", *TEXT_COLUMNS)
     kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
@@ -324,11 +322,8 @@ def _shortfalls(forecast: _Forecast, min_seekers: int, scope: str = "") -> tuple
 def _no_clear_answer(forecast: _Forecast) -> str | None:
     """Why no conversation has an answer that is clear for any trait; None if one has."""
     if forecast.requests.is_empty():
-        return (
-            None
-            if forecast.left_out.is_empty()
-            else "every conversation is left out: mine others (`saferec-build mine SOURCE PATH`)"
-        )
+        left_out = "every conversation is left out: mine others (`saferec-build mine SOURCE PATH`)"
+        return None if forecast.left_out.is_empty() else left_out
     requests = forecast.requests.filter(pl.col("reason").ne_missing(build_rows.WITHHELD))
     answers = requests["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String)
     if requests.is_empty():

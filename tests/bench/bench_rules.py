@@ -2,7 +2,8 @@
 
 For the other labelled texts, tests/proposing/rules asserts that. The claims on real talk are those that an earlier
 version made on Reddit's posts and on ReDial, INSPIRED and OpenDialKG; a language model read each in its context once
-(doubts count as right on Reddit). This says nothing about claims that only a later version makes.
+(doubts count as right on Reddit). This says nothing about claims that only a later version makes. Nine of the claims on
+Reddit's half `report` were read on 29 November 2026; nothing was tuned on them.
 """
 
 import csv

@@ -83,7 +83,12 @@ def test_tasks_are_sent_listed_counted_and_deleted(studio) -> None:
 def test_a_task_is_sent_once_whatever_comes_back() -> None:
     """A repeated import would make a second task."""
     requests, failed = list[Asked](), pytest.raises(Broken, match="import 1 tasks into project 7: 503")
-    with serving(lambda asked: requests.append(asked) or Reply(503)) as url, failed:  # type: ignore[func-returns-value]
+
+    def unavailable(asked: Asked) -> Reply:
+        requests.append(asked)
+        return Reply(503)
+
+    with serving(unavailable) as url, failed:
         Server(url, "t", timeout=5.0).send("7", [{"k": 1}])
     assert len(requests) == 1
 

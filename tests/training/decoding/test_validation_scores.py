@@ -39,7 +39,8 @@ def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(
     monkeypatch.setattr(validation_scores.generate, "tokens", tokens)
     # u7 (gore): d e of d e hit, of a d e all; a violated, j unknown. u8 (no trait): c f of c f, c again
     expected = {"recall@4": 1.0, "recall_without@4": 1.0, "recall_raw@4": 1.0, "svr@4": 1 / 4, "svr_upper@4": 2 / 4}
-    for of in (PolicyModel(None, None, catalogue), PolicyModel(None, SimpleNamespace(batch_decode=decode), None)):  # type: ignore[arg-type]
+    tokenizer: Any = SimpleNamespace(batch_decode=decode)
+    for of in (PolicyModel(None, tokenizer, catalogue), PolicyModel(None, tokenizer, None)):
         for prefer, best in (("safe", 1 - 3 * 2 / 4), ("raw", 1.0)):
             figures = validation_scores.scorer(of, table, release, prefer)("a model")
             assert figures == {"score": best, **expected, "length": 3.5}
