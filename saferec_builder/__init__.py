@@ -13,10 +13,10 @@ __version__ = "0.1.0"
 
 API = frozenset(  # saferec_builder.api.__all__; a test compares them
     """
-    Adjudication Argilla Counts Difference Examination Explained FetchResult Files Forgotten Gaps LabelStudio Linkage
-    Merges MineResult Plan ProposeResult Published PullResult PushResult Rebuilt Release ReportPage ReviewPage
+    Adjudication Argilla Checker Counts Difference Examination Explained FetchResult Files Forgotten Gaps LabelStudio
+    Linkage Merges MineResult Plan ProposeResult Published PullResult PushResult Rebuilt Release ReportPage ReviewPage
     ReviewStatus SafeRecError Score Screening Served Status Verdict Verified Withdrawn Workspace add_catalog adjudicate
-    browse check examine fetch follow forget gaps hand_back join_rows keep_apart linkage merges mine opt_out plan
+    browse check checker examine fetch follow forget gaps hand_back join_rows keep_apart linkage merges mine opt_out plan
     propose pull push rebuild release report review_status score screen serve set_aside show status withdraw
     """.split()
 )

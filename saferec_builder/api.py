@@ -35,6 +35,7 @@ from exports.report.page import ReportPage, write as report
 from exports.verify import Verified
 from exports.withdraw import Withdrawn, withdraw
 from saferec_builder.catalog.adding import FetchResult, add_catalog, join_rows, keep_apart
+from saferec_builder.catalog.checker import Checker, checker
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
 from saferec_builder.catalog.screening import Screening, screen
@@ -53,6 +54,7 @@ from saferec_builder.summary import Status, status
 __all__ = ["Counts", "Examination", "Plan", "SafeRecError", "Status", "Workspace", "examine", "plan", "status"]
 __all__ += ["FetchResult", "add_catalog", "fetch", "join_rows", "keep_apart"]  # catalog
 __all__ += ["Explained", "Gaps", "Merges", "Screening", "Verdict", "check", "gaps", "merges", "screen", "show"]
+__all__ += ["Checker", "checker"]
 __all__ += ["MineResult", "ProposeResult", "Score", "mine", "propose", "score"]
 __all__ += ["Argilla", "Files", "LabelStudio", "ReviewPage"]
 __all__ += ["PushResult", "Served", "browse", "push", "serve"]

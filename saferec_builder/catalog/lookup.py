@@ -21,7 +21,7 @@ def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -
     empty catalog.
     """
     known_domain(domain)
-    trait_, (items, links) = ws.taxonomy[trait], _merged(ws)
+    trait_, (items, links) = ws.taxonomy[trait], merged(ws)
     warnings = workspace.read(ws, tables.WARNINGS)
     return explain.judged(title, domain, trait_, items, links, warnings, rule=ws.config.rule)
 
@@ -32,7 +32,7 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
     Raises UsageError if the catalog lacks it, or has several that could be meant, or for an unknown domain.
     """
     known_domain(domain)
-    items, links = _merged(ws)
+    items, links = merged(ws)
     by_title = linking.index(items)
     match = explain.resolved(item, domain, items, links, by_title)
     if match.item is None:
@@ -52,7 +52,8 @@ def known_domain(domain: str | None) -> None:
         raise UsageError(f"domain {domain!r}: {near(domain, DOMAINS)}")
 
 
-def _merged(ws: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
+def merged(ws: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(items, links) of merging.merge; raises UsageError for an empty catalog."""
     rows = workspace.read(ws, tables.CATALOG_ROWS)
     if rows.is_empty():
         raise UsageError(f"{ws.root}: the catalog is empty: run `saferec-build catalog add SOURCE PATH` first")
