@@ -162,19 +162,11 @@ def without(subject: Subject, spans: Sequence[Span]) -> Subject:
 
 
 def _claims_by_rules(corpus: Corpus, cut: Sequence[Subject]) -> list[set[str]]:
-    names = [str(n) for n in range(len(cut))]
     if corpus.kind == "item_flag":
-        plots = [s.turns[0][1] if s.turns else None for s in cut]
-        proposals = rules.flag_items(
-            pl.DataFrame({"item": names, "plot": plots}, schema_overrides={"plot": pl.String}), corpus.taxonomy
-        )
+        hits = [[*rules.read_plot(s.turns[0][1])] if s.turns else [] for s in cut]
     else:
-        turns = [[{"role": role, "text": text, "items": []} for role, text in s.turns] for s in cut]
-        schema = {name: tables.CONVERSATIONS.schema[name] for name in ("conversation", "digest", "turns")}
-        rows = {"conversation": names, "digest": names, "turns": turns}
-        proposals = rules.propose(pl.DataFrame(rows, schema=schema), corpus.taxonomy)
-    present = proposals.filter(pl.col("verdict") == "present").select("subject", "trait").rows()
-    return [{trait for subject, trait in present if subject == name} for name in names]
+        hits = [[hit for _, _, hit in rules.in_turns(s.turns)] for s in cut]
+    return [{hit.trait for hit in of_text if hit.verdict == "present"} for of_text in hits]
 
 
 def _claims_by_model(corpus: Corpus, step: Step, cut: Sequence[Subject]) -> list[set[str] | None]:

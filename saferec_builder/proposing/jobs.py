@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import polars as pl
 
@@ -16,7 +16,7 @@ from saferec_builder.proposing import model_answers, pending, prompting, text_un
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.proposing.proposers import Step
-from saferec_builder.proposing.text_units import Subject
+from saferec_builder.proposing.text_units import Subject, orders
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
 from saferec_builder.storage.workspace import Workspace
@@ -61,11 +61,9 @@ class Job:
         for _, subject, part in self.todo if todo is None else todo:
             yield prompting.build_request(subject, part, self.corpus.prompt)
 
-    def off_schema(self, content: str) -> str | None:
-        return model_answers.off_schema(content, self.corpus.taxonomy)
-
     def paid_answers(self, replies: Keyed) -> PaidAnswers:
-        return PaidAnswers(replies, self.off_schema, retries=self.step.retries_failed)
+        check = partial(model_answers.off_schema, taxonomy=self.corpus.taxonomy)
+        return PaidAnswers(replies, check, retries=self.step.retries_failed)
 
     @cached_property
     def earlier(self) -> pl.DataFrame:
@@ -148,12 +146,8 @@ def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxono
     new_verdicts = proposals.join(job.earlier, "proposal", "anti")["verdict"]
     job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)
     job.figures.update({f"of_these_{verdict}": n for verdict, n in new_verdicts.value_counts().iter_rows()})
-    parts: dict[str, list[Subject]] = {}
-    for subject, part in read:
-        parts.setdefault(part.digest, []).append(subject)
-    frames = [prompting.reading_rows(subjects, job.name, job.made_by, name) for name, subjects in parts.items()]
-    if frames:
-        job.added += workspace.append(job.ws, tables.READINGS, pl.concat(frames))
+    rows = [(s.kind, s.subject, s.digest, job.name, job.made_by, part.digest, orders(s)) for s, part in read]
+    job.added += workspace.append(job.ws, tables.READINGS, tables.READINGS.frame(rows))
 
 
 def drop(job: Job, faults: Iterable[Fault]) -> None:

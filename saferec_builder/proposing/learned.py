@@ -25,7 +25,7 @@ from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.learning_examples import FOLDS, Bools, Examples, Floats
 from saferec_builder.proposing.rules import cues
 from saferec_builder.proposing.standing import Standing, remember, remembered
-from saferec_builder.proposing.text_units import Proposal
+from saferec_builder.proposing.text_units import Proposal, proposal
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.storage import tables
@@ -144,8 +144,19 @@ class Learned:
                 clauses = _clauses(row["turns"]) if scores.max(initial=0.0) >= threshold else []
                 best_clause = _best_clause(model, clauses)
                 for slug, place in places.items():
-                    claim = best_clause(place) if scores[place] >= threshold else None
-                    rows.append(_proposal(row, slug, float(scores[place]), claim, (self.version, whole, taxonomy)))
+                    score = float(scores[place])
+                    claim = best_clause(place) if score >= threshold else None
+                    claimed = proposal(
+                        ("sensitivity", row["conversation"], slug, row["digest"]),
+                        ("learned", self.version),
+                        taxonomy.digest,
+                        whole[slug].wording,
+                        verdict="present" if claim else "absent",
+                        form=_form(claim["quote"], slug) if claim else "",
+                        spans=[claim] if claim else [],
+                        confidence=score if claim else 1 - score,
+                    )
+                    rows.append(claimed)
         return tables.PROPOSALS.frame(rows)
 
     def _fold(self, conversation: str) -> int:
@@ -208,27 +219,6 @@ def _best_clause(model: LinearText, clauses: list[Span]) -> Callable[[int], Span
         return clauses[top] if top < len(clauses) else None
 
     return clause
-
-
-def _proposal(
-    row: dict[str, str], slug: str, score: float, claim: Span | None, by: tuple[str, Taxonomy, Taxonomy]
-) -> Proposal:
-    version, whole, part = by
-    unit = ("sensitivity", row["conversation"], slug)
-    return {
-        "proposal": tables.digest(*unit, row["digest"], "learned", version, whole[slug].wording),
-        "kind": "sensitivity",
-        "subject": row["conversation"],
-        "trait": slug,
-        "digest": row["digest"],
-        "verdict": "present" if claim else "absent",
-        "form": _form(claim["quote"], slug) if claim else None,
-        "spans": [claim] if claim else [],
-        "confidence": score if claim else 1 - score,
-        "proposer": "learned",
-        "version": version,
-        "taxonomy": part.digest,
-    }
 
 
 def _form(quote: str, slug: str) -> str:

@@ -24,7 +24,7 @@ class PaidAnswers:
         return usable or (bodies[-1] if bodies and is_final else None)
 
     def put(self, reply: Reply) -> None:
-        names = attempts(reply.request, all_of_them=True)
+        names = attempts(reply.request)
         n_earlier = len(self._bodies(reply.request))
         row = {name: getattr(reply, name) for name in ("model", "body", "tokens_in", "tokens_out")}
         self.table.add(row | {"request": names[min(n_earlier, ATTEMPTS - 1)]})
@@ -33,7 +33,7 @@ class PaidAnswers:
 
     def _bodies(self, request: str) -> list[str]:
         bodies: list[str] = []
-        for name in attempts(request, all_of_them=True):
+        for name in attempts(request):
             row = self.table.get(name)
             if row is None:
                 break
@@ -41,6 +41,6 @@ class PaidAnswers:
         return bodies
 
 
-def attempts(request: str, *, all_of_them: bool) -> list[str]:
+def attempts(request: str) -> list[str]:
     """The names under which the answers to a request are stored, in order; the first is the request itself."""
-    return [request, *(f"{request}-{n}" for n in range(2, ATTEMPTS + 1) if all_of_them)]
+    return [request, *(f"{request}-{n}" for n in range(2, ATTEMPTS + 1))]

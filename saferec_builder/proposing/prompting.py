@@ -25,7 +25,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Body
 from saferec_builder.proposing import model_answers
 from saferec_builder.proposing.model_answers import Answer, Claim
-from saferec_builder.proposing.text_units import Proposal, Subject, orders
+from saferec_builder.proposing.text_units import Proposal, Subject, orders, proposal
 from saferec_builder.storage import evidence_check as evidence, tables
 from saferec_builder.storage.schema import Span
 
@@ -43,7 +43,6 @@ class Reading:
     proposals: list[Proposal]
     rejected: Counter[str]
     error: str | None = None
-    raw: str | None = None
 
 
 # ---- the request
@@ -86,10 +85,6 @@ def _parsed(path: Path, text: str) -> Prompt:
             "no model would read it; give headings inside a section two marks (##)"
         )
     return Prompt(f"{path.stem}-{tables.digest(text)[:8]}", tuple(sections.items()))
-
-
-def version(path: Path = EMBEDDED) -> str:
-    return prompt(path).version
 
 
 def build_request(subject: Subject, taxonomy: Taxonomy, chosen: Prompt | None = None) -> Body:
@@ -155,21 +150,19 @@ def read_reply(
     subject: Subject,
     content: str,
     taxonomy: Taxonomy,
-    proposer: str,
-    settled: frozenset[str] = frozenset(),
-    made_by: str | None = None,
-    *,
+    by: tuple[str, str],
+    settled: Collection[str] = (),
     asked: Collection[str] | None = None,
 ) -> Reading:
     """Reads an answer: valid claims become rows of tables.PROPOSALS, the others are counted by reason.
 
-    settled: traits of an item on which the catalog already has a verdict; made_by: version of the prompt;
-    asked: the traits that the request was about, if not all.
+    by: the proposer, and the version of the prompt; settled: traits of an item on which the catalog already has a
+    verdict; asked: the traits that the request was about, if not all.
     `present` becomes `unsure` if any turn gives orders: a model that obeys it may quote another turn as evidence.
     """
     answer = model_answers.read(content, taxonomy)
     if answer.error:
-        return Reading(subject, [], Counter(), answer.error, content[:2_000])
+        return Reading(subject, [], Counter(), answer.error)
     rows: dict[str, Proposal] = {}
     rejected = answer.rejected
     suspect = bool(orders(subject))
@@ -180,10 +173,18 @@ def read_reply(
         fault = "verdict known" if claim.trait in settled else "trait claimed twice" if claim.trait in rows else fault
         if fault:
             rejected[fault] += 1
-        else:
-            if claim.verdict == "present" and suspect:
-                claim = claim.model_copy(update={"verdict": "unsure"})
-            rows[claim.trait] = _proposal(claim, spans, subject, (proposer, made_by or version()), taxonomy)
+            continue
+        verdict = "unsure" if suspect and claim.verdict == "present" else claim.verdict
+        rows[claim.trait] = proposal(
+            (subject.kind, subject.subject, claim.trait, subject.digest),
+            by,
+            taxonomy.digest,
+            taxonomy[claim.trait].wording,
+            verdict=verdict,
+            form=claim.form,
+            spans=spans,
+            confidence=claim.confidence / 100,
+        )
     return Reading(subject, list(rows.values()), rejected)
 
 
@@ -258,24 +259,6 @@ def _cut(text: str, place: int) -> int:
     return _IN_A_WORD if all(map(_SPACED.match, letters)) else _TOGETHER
 
 
-def _proposal(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:
-    unit = (subject.kind, subject.subject, claim.trait)
-    return {
-        "proposal": tables.digest(*unit, subject.digest, *by, taxonomy[claim.trait].wording),
-        "kind": subject.kind,
-        "subject": subject.subject,
-        "trait": claim.trait,
-        "digest": subject.digest,
-        "verdict": claim.verdict,
-        "form": claim.form if claim.verdict == "present" else None,
-        "spans": spans,
-        "confidence": claim.confidence / 100,
-        "proposer": by[0],
-        "version": by[1],
-        "taxonomy": taxonomy.digest,
-    }
-
-
 def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
     """tables.PROPOSALS rows of all readings."""
     return tables.PROPOSALS.frame(row for r in readings for row in r.proposals)
@@ -304,10 +287,3 @@ def in_current_wording(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFr
         for name, kind, subject, trait, text, by, made_by in columns.iter_rows()
     ]
     return rows.filter(pl.Series(is_current, dtype=pl.Boolean))
-
-
-def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:
-    """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
-    return tables.READINGS.frame(
-        (s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects
-    )

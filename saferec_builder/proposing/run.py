@@ -1,6 +1,6 @@
 """Runs `propose`: the rules, `learned`, a model, a cascade of them or a jury read what they have not read yet."""
 
-from collections.abc import Sequence
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +9,6 @@ from typing import Literal
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Progress
-from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Budget
 from saferec_builder.proposing import cascade, corpus, human_labels, jobs, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
@@ -79,7 +78,9 @@ def propose(
     counts = together({job.name: job.counts() for job in all_jobs})
     if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):
         counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})
-    if all(step.way == "rules" for step in steps) and not dry_run and (no_cues := without_cues(texts.taxonomy)):
+    # traits that the rules never propose, whatever a text says
+    no_cues = [slug for slug in texts.taxonomy.slugs if slug not in cues.traits()]
+    if all(step.way == "rules" for step in steps) and not dry_run and no_cues:
         counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": no_cues})
     return ProposeResult(counts, sum(job.spent for job in all_jobs), "readings" if len(all_jobs) > 1 else noun)
 
@@ -128,16 +129,9 @@ def together(counts: dict[str, Counts]) -> Counts:
     """Adds up the counts of several proposers; those of each are in the figures, under its name."""
     if len(counts) == 1:
         return next(iter(counts.values()))
-    dropped: dict[str, int] = {}
+    dropped = Counter[str]()
     for part in counts.values():
-        for reason, n in part.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + n
+        dropped.update(part.dropped)
     added, skipped = (sum(getattr(part, name) for part in counts.values()) for name in ("added", "skipped"))
     by_name = {name: {"in": p.came, "added": p.added, **p.figures} for name, p in counts.items()}
-    return Counts("propose", added, skipped, dropped, by_name)
-
-
-def without_cues(taxonomy: Taxonomy) -> Sequence[str]:
-    """Traits that the rules never propose, whatever a text says: on these, finding nothing means nothing."""
-    with_cues = cues.traits()
-    return [slug for slug in taxonomy.slugs if slug not in with_cues]
+    return Counts("propose", added, skipped, dict(dropped), by_name)

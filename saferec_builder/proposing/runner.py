@@ -184,8 +184,11 @@ async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None
 
 @contextmanager
 def _ledger(job: Job, settle: Settle) -> Iterator[Ledger]:
+    def about(requests: list[tuple[str, int]]) -> None:
+        _note_texts(job, [(request, job.todo[n][1]) for request, n in requests])
+
     with workspace.keyed(job.ws, tables.REQUESTS) as noted:
-        yield Ledger(job.ws, job.server, partial(_note_places, job), settle, noted)
+        yield Ledger(job.ws, job.server, about, settle, noted)
 
 
 def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
@@ -210,7 +213,7 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
         if reading.error is None:
             readings.append((reading, part))
         else:
-            faults.append((subject.subject, reading.error, reading.raw or ""))
+            faults.append((subject.subject, reading.error, reply.content))
     _note_texts(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.answered])
     for reading, _ in readings:
         job.rejected += reading.rejected
@@ -221,13 +224,10 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
 
 def _note_texts(job: Job, pairs: list[tuple[str, Subject]]) -> None:
     """Notes which text each reply is about; a reply without a note is deleted by the next erasure of anybody."""
-    names = [(name, text) for request, text in pairs for name in attempts(request, all_of_them=job.step.retries_failed)]
+    last = None if job.step.retries_failed else 1
+    names = [(name, text) for request, text in pairs for name in attempts(request)[:last]]
     rows = tables.REQUESTS.frame((name, job.corpus.kind, text.subject, text.digest) for name, text in names)
     workspace.append(job.ws, tables.REQUESTS, rows)
-
-
-def _note_places(job: Job, requests: list[tuple[str, int]]) -> None:
-    _note_texts(job, [(request, job.todo[n][1]) for request, n in requests])
 
 
 def _note_unnoted(job: Job) -> None:
@@ -241,5 +241,5 @@ def _note_unnoted(job: Job) -> None:
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
     unknown, taxonomy = job.corpus.unknown, job.corpus.taxonomy
-    settled = frozenset(taxonomy.slugs) - unknown[subject.subject] if unknown else frozenset()
-    return prompting.read_reply(subject, content, taxonomy, job.name, settled, job.made_by, asked=part.slugs)
+    settled = {*taxonomy.slugs} - unknown[subject.subject] if unknown else set()
+    return prompting.read_reply(subject, content, taxonomy, (job.name, job.made_by), settled, part.slugs)

@@ -40,6 +40,35 @@ class Proposal(TypedDict):
     taxonomy: str
 
 
+def proposal(
+    unit: tuple[str, str, str, str],
+    by: tuple[str, str],
+    taxonomy: str,
+    *wording: str,
+    verdict: str,
+    form: str,
+    spans: list[Span],
+    confidence: float,
+) -> Proposal:
+    """The row of a claim about (kind, subject, trait, digest) by (proposer, version). Its id depends on the trait's
+    wording, which the rules do not read; only `present` has a form."""
+    kind, subject, trait, digest = unit
+    return {
+        "proposal": tables.digest(*unit, *by, *wording),
+        "kind": kind,
+        "subject": subject,
+        "trait": trait,
+        "digest": digest,
+        "verdict": verdict,
+        "form": form if verdict == "present" else None,
+        "spans": spans,
+        "confidence": confidence,
+        "proposer": by[0],
+        "version": by[1],
+        "taxonomy": taxonomy,
+    }
+
+
 def conversation_subjects(conversations: pl.DataFrame) -> Iterator[Subject]:
     """Yields one subject per row of tables.CONVERSATIONS."""
     for row in conversations.select("conversation", "digest", "turns").iter_rows():

@@ -12,7 +12,7 @@ from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables
 from tests.worlds.model_replies import answer
 
-TAXONOMY = traits.load()
+TAXONOMY, BY = traits.load(), ("m", "v")
 TURNS = (
     ("seeker", "🙂 Ever since the accident\nI can't  watch hospital scenes."),
     ("recommender", "How about a war film with blood?"),
@@ -29,7 +29,7 @@ def claim(trait: str = "medical_trauma", **changes: Any) -> dict[str, Any]:
 
 
 def read(*claims: dict[str, Any], subject: propose.Subject = TALK, **options: Any) -> propose.Reading:
-    return propose.read_reply(subject, answer(*claims), TAXONOMY, "m", **options)
+    return propose.read_reply(subject, answer(*claims), TAXONOMY, BY, **options)
 
 
 # ---- the request
@@ -73,9 +73,8 @@ def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
     path, versions = tmp_path / "p-v1.md", []
     for words in ("Be kind.", "Be kinder."):  # in one process, as in a notebook
         path.write_text(propose.EMBEDDED.read_text() + words)
-        versions += [propose.version(path), propose.prompt(path).version]
-    assert versions[0] == versions[1] != versions[2] == versions[3]
-    assert propose.version().startswith("propose-v1-")
+        versions.append(propose.prompt(path).version)
+    assert versions[0] != versions[1] and propose.prompt().version.startswith("propose-v1-")
 
 
 # ---- evidence
@@ -184,8 +183,8 @@ def test_an_item_is_flagged_from_its_plot_where_no_verdict_is_known() -> None:
 
 
 def test_an_answer_off_the_schema_is_no_answer() -> None:
-    reading = propose.read_reply(TALK, "fine", TAXONOMY, "m")
-    assert (reading.error or "").startswith("off schema: ") and (reading.proposals, reading.raw) == ([], "fine")
+    reading = propose.read_reply(TALK, "fine", TAXONOMY, BY)
+    assert (reading.error or "").startswith("off schema: ") and reading.proposals == []
 
 
 def test_what_is_off_the_schema_in_an_answer_is_counted_and_the_rest_stays() -> None:
@@ -197,6 +196,6 @@ def test_what_is_off_the_schema_in_an_answer_is_counted_and_the_rest_stays() -> 
 def test_proposals_fit_their_table() -> None:
     frame = tables.check(propose.proposal_rows([read(claim()), read()]), tables.PROPOSALS)
     row = frame.row(0, named=True)
-    unit = ("sensitivity", "c1", "medical_trauma", "d1", "m", propose.version(), TAXONOMY["medical_trauma"].wording)
+    unit = ("sensitivity", "c1", "medical_trauma", "d1", *BY, TAXONOMY["medical_trauma"].wording)
     assert row["proposal"] == tables.digest(*unit)
     assert tables.check(propose.proposal_rows([read()]), tables.PROPOSALS).height == 0

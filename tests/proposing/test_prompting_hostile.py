@@ -75,7 +75,7 @@ def test_a_text_stays_inside_its_line(attack: str, role: str) -> None:
 def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: str) -> None:
     for attack in ATTACKS:
         subject = talk(attack, role)
-        reading = propose.read_reply(subject, obeyed(how, attack), TAXONOMY, "m")
+        reading = propose.read_reply(subject, obeyed(how, attack), TAXONOMY, ("m", "v"))
         frame = tables.check(propose.proposal_rows([reading]), tables.PROPOSALS)
         assert set(frame["trait"]) <= set(TAXONOMY.slugs)
         for row in frame.iter_rows(named=True):
@@ -96,7 +96,7 @@ def test_an_order_makes_nothing_present_of_other_words(role: str) -> None:
     answer = json.dumps({"claims": [CLAIM | {"evidence": [{"turn": 0, "quote": "A comedy"}]}]})
     for attack in ATTACKS:
         subject = talk(attack, role)
-        (row,) = propose.read_reply(subject, answer, TAXONOMY, "m").proposals
+        (row,) = propose.read_reply(subject, answer, TAXONOMY, ("m", "v")).proposals
         assert row["verdict"] == ("unsure" if propose.orders(subject) else "present"), attack[:60]
 
 

@@ -55,7 +55,7 @@ def _pay(reply: servers.Reply) -> None:
 
 
 def _reading(content: str) -> None:
-    reading = propose.read_reply(SUBJECT, content, TAXONOMY, "m")
+    reading = propose.read_reply(SUBJECT, content, TAXONOMY, ("m", "v"))
     answer = model_answers.read(content, TAXONOMY)
     claims = 0 if reading.error else len(answer.claims) + answer.rejected.total()
     assert claims == len(reading.proposals) + reading.rejected.total()

@@ -16,7 +16,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing.rules import cues, grammar
 from saferec_builder.proposing.rules.turn_analysis import GLAD, REACH, Hit, Turn
-from saferec_builder.proposing.text_units import Proposal
+from saferec_builder.proposing.text_units import Proposal, proposal
 from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
 
@@ -40,54 +40,49 @@ def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """tables.PROPOSALS of kind sensitivity: at most one row per (conversation, trait), spans in seekers' turns."""
     rows: list[Proposal] = []
     for subject, digest, turns in conversations.select("conversation", "digest", "turns").iter_rows():
-        titles = cues.titles([t["text"] or "" for t in turns or []])
-        hits_by_trait: dict[str, list[tuple[int, str, Hit]]] = {}
-        for n, turn in enumerate(turns or []):
-            if turn["role"] == "seeker" and turn["text"]:
-                for hit in read(turn["text"], titles):
-                    hits_by_trait.setdefault(hit.trait, []).append((n, turn["text"], hit))
-        for trait in taxonomy.slugs:
-            if trait in hits_by_trait:
-                rows.append(_proposal("sensitivity", subject, trait, digest, taxonomy, hits_by_trait[trait]))
+        hits = in_turns([(turn["role"], turn["text"] or "") for turn in turns or []])
+        rows += _proposals(("sensitivity", subject, digest), hits, taxonomy)
     return tables.PROPOSALS.frame(rows)
+
+
+def in_turns(turns: Sequence[tuple[str, str]]) -> list[tuple[int, str, Hit]]:
+    """The hits in the seeker's turns of a conversation, each with its turn and the text; turns: (role, text)."""
+    titles = cues.titles([text for _, text in turns])
+    return [(n, text, hit) for n, (role, text) in enumerate(turns) if role == "seeker" for hit in read(text, titles)]
 
 
 def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """tables.PROPOSALS of kind item_flag, from the columns item and plot; the plot is turn 0."""
     rows: list[Proposal] = []
     for item, plot in items.select("item", "plot").iter_rows():
-        hits = list(read_plot(plot)) if plot else []
-        for trait in taxonomy.slugs:
-            if hits_of_trait := [(0, plot, hit) for hit in hits if hit.trait == trait]:
-                rows.append(_proposal("item_flag", item, trait, tables.digest(plot), taxonomy, hits_of_trait))
+        hits = [(0, plot, hit) for hit in read_plot(plot)] if plot else []
+        rows += _proposals(("item_flag", item, tables.digest(plot)), hits, taxonomy)
     return tables.PROPOSALS.frame(rows)
 
 
-def _proposal(
-    kind: str, subject: str, trait: str, digest: str, taxonomy: Taxonomy, hits: Sequence[tuple[int, str, Hit]]
-) -> Proposal:
-    """One row from all hits of a trait: the surest verdict, and the evidence for it."""
-    present = [hit for hit in hits if hit[2].verdict == "present"]
-    evidence = present or hits
-    spans: dict[tuple[int, int, int], Span] = {
-        (n, h.start, h.end): {"turn": n, "start": h.start, "end": h.end, "quote": text[h.start : h.end]}
-        for n, text, h in evidence
-    }
-    form = "explicit" if any(h.form == "explicit" for _, _, h in evidence) else "implicit"
-    return {
-        "proposal": tables.digest(kind, subject, trait, digest, "rules", VERSION),
-        "kind": kind,
-        "subject": subject,
-        "trait": trait,
-        "digest": digest,
-        "verdict": "present" if present else "unsure",
-        "form": form if present else None,
-        "spans": [spans[place] for place in sorted(spans)][:5],
-        "confidence": min(0.95, max(h.sure for _, _, h in evidence) + 0.03 * min(3, len(spans) - 1)),
-        "proposer": "rules",
-        "version": VERSION,
-        "taxonomy": taxonomy.digest,
-    }
+def _proposals(
+    subject: tuple[str, str, str], hits: Sequence[tuple[int, str, Hit]], taxonomy: Taxonomy
+) -> Iterator[Proposal]:
+    """One row per trait from all its hits in a subject (kind, id, digest): the surest verdict, and its evidence."""
+    kind, name, digest = subject
+    for trait in taxonomy.slugs:
+        if not (of_trait := [hit for hit in hits if hit[2].trait == trait]):
+            continue
+        present = [hit for hit in of_trait if hit[2].verdict == "present"]
+        evidence = present or of_trait
+        spans: dict[tuple[int, int, int], Span] = {
+            (n, h.start, h.end): {"turn": n, "start": h.start, "end": h.end, "quote": text[h.start : h.end]}
+            for n, text, h in evidence
+        }
+        yield proposal(
+            (kind, name, trait, digest),
+            ("rules", VERSION),
+            taxonomy.digest,
+            verdict="present" if present else "unsure",
+            form="explicit" if any(h.form == "explicit" for _, _, h in evidence) else "implicit",
+            spans=[spans[place] for place in sorted(spans)][:5],
+            confidence=min(0.95, max(h.sure for _, _, h in evidence) + 0.03 * min(3, len(spans) - 1)),
+        )
 
 
 def claimed(texts: Sequence[str] | str) -> set[str]:
@@ -100,8 +95,8 @@ def claimed(texts: Sequence[str] | str) -> set[str]:
         raise UsageError(
             "claimed: expected what the person said, as str or a list of str: give the content of messages"
         )
-    titles = cues.titles(texts)
-    return {hit.trait for text in texts for hit in read(text, titles) if hit.verdict == "present"}
+    hits = in_turns([("seeker", text) for text in texts])
+    return {hit.trait for _, _, hit in hits if hit.verdict == "present"}
 
 
 def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
