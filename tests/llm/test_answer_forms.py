@@ -27,29 +27,18 @@ def sent(**options: Any) -> dict[str, Any]:
     return body
 
 
-def test_every_way_asks_for_the_same_schema_under_the_same_name() -> None:
-    by_way = {way: sent(way=way) for way in WAYS}
-    assert by_way["json_schema"]["response_format"] == FORM and by_way["json_schema"]["messages"] == BODY["messages"]
-    tool_body = by_way["tool"]
-    assert tool_body["tools"][0]["function"]["parameters"] == SCHEMA and "response_format" not in tool_body
-    assert tool_body["tool_choice"]["function"] == {"name": "claims"}
-    for way, form in (("json_object", {"type": "json_object"}), ("text", None)):
-        assert by_way[way].get("response_format") == form
-        system, user = by_way[way]["messages"]
-        assert system["content"].startswith("Read.\n\n") and json.dumps(SCHEMA) in system["content"]
-        assert user == BODY["messages"][1]
-    assert len({llm.Server("m", way=way).name(BODY) for way in WAYS}) == 1
-    assert BODY["response_format"] == FORM and BODY["messages"][0]["content"] == "Read."  # not changed in place
-
-
-def test_the_words_of_each_way() -> None:
-    tool, text, response = (sent(way=way, sampling=()) for way in ("tool", "text", "responses"))
+def test_the_words_of_each_way_under_one_name() -> None:
+    strict, tool, json_object, text, response = (sent(way=way, sampling=()) for way in WAYS)
+    assert strict == {"model": "m", **BODY}
     function = {"name": "claims", "description": "Gives the answer.", "parameters": SCHEMA}
     choice = {"type": "function", "function": {"name": "claims"}}
     messages = BODY["messages"]
     expected = {"model": "m", "messages": messages, "tools": [{"type": "function", "function": function}]}
     assert tool == expected | {"tool_choice": choice}
     assert text == {"model": "m", "messages": [{"role": "system", "content": INSTRUCTION}, messages[1]]}
+    assert json_object == text | {"response_format": {"type": "json_object"}}
+    assert len({llm.Server("m", way=way).name(BODY) for way in WAYS}) == 1
+    assert BODY["response_format"] == FORM and messages[0]["content"] == "Read."  # not changed in place
     form = {"type": "json_schema", "name": "claims", "strict": True, "schema": SCHEMA}
     assert response == {"model": "m", "input": messages, "store": False, "text": {"format": form}}
     body = {"max_tokens": 9, "reasoning_effort": "low", "reasoning": {"summary": "auto"}, "text": {"verbosity": "low"}}

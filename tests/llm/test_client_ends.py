@@ -72,11 +72,3 @@ def test_a_text_that_is_forbidden_stops_no_other(stub: Stub) -> None:
     stub.scripts["hard"] = [status(403, '{"error": {"message": "your input was flagged"}}')]
     replies = ask(stub, "one", "hard", "three", concurrency=1)
     assert [reply.reason for reply in replies] == [None, "forbidden", None]
-
-
-def test_a_key_to_which_all_is_forbidden_is_given_up(stub: Stub) -> None:
-    stub.usual = status(403)
-    replies = ask(stub, *(f"t{n}" for n in range(25)), concurrency=1)
-    # 20 in a row, then 5 that were not sent
-    assert [reply.reason for reply in replies] == ["forbidden"] * 20 + ["key refused"] * 5
-    assert len(stub.asked) == 1 + 20

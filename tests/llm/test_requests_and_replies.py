@@ -82,10 +82,8 @@ def test_the_longest_answer_and_the_path_of_a_server() -> None:
     server = llm.Server("m")
     assert (server.longest_answer, server.path, server.host) == (2_000, "/chat/completions", "api.openai.com")
     assert (server.way, server.concurrency, server.timeout, server.retries) == ("json_schema", 16, 120.0, 3)
-    assert (
-        llm.Server("m", "nowhere", way="responses").path == "/responses"
-        and llm.Server("m", "nowhere").host == "nowhere"
-    )
+    other = llm.Server("m", "nowhere", way="responses")
+    assert (other.path, other.host) == ("/responses", "nowhere")
     assert json.loads(server.payload({})) == {"model": "m", "temperature": 0.0, "max_completion_tokens": 2_000}
 
 
@@ -94,9 +92,7 @@ def test_an_answer_was_generated_where_it_has_text_tokens_or_such_a_reason() -> 
     assert all(llm.Reply("r", "m", **fields).answered for fields in answered)
     unanswered = [{}, {"error": "timeout"}, {"tokens_in": 0, "tokens_out": 0}]
     assert not any(llm.Reply("r", "m", **fields).answered for fields in unanswered)
-    assert (
-        llm.Reply("r", "m", error="cut off: at: the limit").reason == "cut off" and llm.Reply("r", "m").reason is None
-    )
+    assert [llm.Reply("r", "m", error=e).reason for e in ("cut off: at: the limit", None)] == ["cut off", None]
 
 
 def test_another_model_server_or_sampling_is_another_request() -> None:

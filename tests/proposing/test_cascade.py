@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import llm
-from saferec_builder.llm.pricing import Habit
 from saferec_builder.proposing import cascade as votes
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub
@@ -115,19 +113,12 @@ def test_a_budget_without_prices_names_the_section_that_lacks_them(ask: Any, cli
     assert result.code == 1 and "a budget needs prices: [propose.models.mine]" in result.err
 
 
-def test_cached_tokens_are_cheaper() -> None:
-    # 100 in, 60 of them cached, 10 out, per million: 40 x 10 + 60 x 1 + 10 x 100 = 1,460
-    assert llm.Price(10, 100, 1).of(100, 10, 60) == pytest.approx(1_460 / 1e6)
-    assert llm.Price(10, 100).times(0.5).of(100, 10) == pytest.approx(1_000 / 1e6)
-
-
 def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
     before = ask("--proposer", "openai:small", "--dry-run").json["estimated_tokens_in"]
     ask("--proposer", "openai:small")
     fill(workspace, "a", "b", "c", *TEXTS)
     after = ask("--proposer", "openai:small", "--dry-run", "--limit", "3").json["estimated_tokens_in"]
     assert after == 3 * 7 < before  # the stub bills 7 tokens for any request, and the estimate has learned it
-    assert Habit().bytes_per_token == 4
 
 
 # ---- another prompt, another taxonomy

@@ -182,11 +182,6 @@ def test_an_item_is_flagged_from_its_plot_where_no_verdict_is_known() -> None:
     assert (reading.proposals, dict(reading.rejected)) == ([], {"verdict known": 1})
 
 
-def test_an_answer_off_the_schema_is_no_answer() -> None:
-    reading = propose.read_reply(TALK, "fine", TAXONOMY, BY)
-    assert (reading.error or "").startswith("off schema: ") and reading.proposals == []
-
-
 def test_what_is_off_the_schema_in_an_answer_is_counted_and_the_rest_stays() -> None:
     reading = read(claim("sadness"), claim(verdict="maybe"), claim(note="x"))
     assert [row["trait"] for row in reading.proposals] == ["medical_trauma"]

@@ -4,7 +4,6 @@ The model is the stub of servers/llm_stub.py, which answers as each test needs; 
 """
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,15 @@ import pytest
 from saferec_builder.proposing import runner
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.servers.llm_stub import Handler, Stub, completion, says, status
-from tests.worlds.model_replies import Cli, answer, claim, fill, options, own_taxonomy
-
-
-class Killed(BaseException):
-    """Simulates SIGKILL at one place; tests/flows/test_kill.py sends real ones."""
-
-
-def model(handler: Handler) -> None:
-    """Claims `gore` for every seeker who says blood, with the word as its evidence."""
-    has_blood = re.search(r"\bblood\b", handler.text) is not None
-    handler.reply(200, completion(answer(*[claim("gore", "blood")] * has_blood)))
+from tests.servers.llm_stub import Stub, says, status
+from tests.worlds.batched import Killed
+from tests.worlds.model_replies import Cli, answer, claim, fill, options, own_taxonomy, speaks
 
 
 @pytest.fixture
 def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Callable[..., Ran]:
     fill(workspace, *TEXTS)
-    stub.usual = model
+    stub.usual = speaks
     common = ("-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", stub.url)
     return lambda *words: cli("propose", *common, *words)
 
@@ -70,12 +60,12 @@ def test_a_failure_is_a_row_and_is_tried_again_where_somebody_asks(
     ask: Any, workspace: store.Workspace, stub: Stub
 ) -> None:
     fill(workspace, *TEXTS, " ")
-    stub.usual = lambda h: (says("no idea") if "funny" in h.text else model)(h)
+    stub.usual = lambda h: (says("no idea") if "funny" in h.text else speaks)(h)
     result = ask("--json", "--limit", "4").json
     assert (result["in"], result["added"], result["dropped"]) == (4, 2, {"off schema": 1, "nothing to read": 1})
     drops = store.read(workspace, tables.DROPS).sort("place")
     assert drops["place"].to_list() == ["c1", "c3"] and "no idea" in drops["detail"][0]
-    stub.usual = model
+    stub.usual = speaks
     result = ask("--json", "--retry-failed").json
     assert (result["added"], result["skipped"], result["dropped"]) == (1, 2, {"nothing to read": 1})
 
@@ -225,6 +215,6 @@ def test_what_the_rules_cannot_read_is_left_to_a_model(
     result = cli("propose", *common).json
     assert (result["in"], result["added"], result["dropped"]) == (2, 1, {"not in English": 1})
     options(workspace, f'base_url = "{stub.url}"\nskip_silent = true')
-    stub.usual = model
+    stub.usual = speaks
     result = cli("propose", "--proposer", "rules,openai:m", *common).json
     assert result["m"]["added"] == 1  # the rules read the English one and found nothing

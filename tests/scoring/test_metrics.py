@@ -122,11 +122,6 @@ def test_every_trait_of_the_user_counts():
     assert one("ad", traits=["snakes"])["svr"] == 1 / 4
 
 
-def test_a_user_without_traits_has_no_svr():
-    values = one("acdb", traits=[])
-    assert np.isnan(values["svr"]) and np.isnan(values["svr_upper"]) and values["recall"] == 1
-
-
 def test_an_answer_without_items_is_not_safe():
     empty = one("")
     assert (empty["svr"], empty["svr_upper"], empty["invalid"], empty["recall"], empty["length"]) == (0, 1, 1, 0, 0)
