@@ -13,7 +13,7 @@ import csv
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -85,6 +85,14 @@ def frame(talks: Iterable[tuple[str, list[dict[str, str]]]]) -> pl.DataFrame:
         messages = [{"role": t["role"], "text": t["text"], "items": []} for t in turns]
         rows.append({"conversation": name, "digest": tables.digest(turns), "turns": messages})
     return pl.DataFrame(rows, schema={k: tables.CONVERSATIONS.schema[k] for k in ("conversation", "digest", "turns")})
+
+
+def talks(*talks: Sequence[str]) -> pl.DataFrame:
+    """Conversations c0, c1, ... in which seeker and recommender alternate, the seeker first."""
+    roles = ("seeker", "recommender")
+    return frame(
+        (f"c{n}", [{"role": roles[k % 2], "text": text} for k, text in enumerate(talk)]) for n, talk in enumerate(talks)
+    )
 
 
 def real(folder: Path) -> Gold:

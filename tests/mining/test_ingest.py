@@ -53,14 +53,11 @@ def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, t
     assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1
 
 
-@pytest.mark.parametrize("source", ["messages", "reddit"])
-def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspace, tmp_path, monkeypatch, source):
-    content = "I am looking for a film. I want to kill myself"
-    path = tmp_path / "all.ndjson"
-    path.write_text(chat("a", content) if source == "messages" else json.dumps(submission(1, selftext=content)))
+def test_a_better_rule_for_distress_holds_for_the_dumps_that_were_mined_before(cli, workspace, tmp_path, monkeypatch):
+    path = write(tmp_path / "all.ndjson", [submission(1, selftext="I am looking for a film. I want to kill myself")])
 
     def withheld_count():
-        assert cli("mine", source, path, "-C", workspace.root).code == 0
+        assert cli("mine", "reddit", path, "-C", workspace.root).code == 0
         return len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS)))
 
     with monkeypatch.context() as patch:

@@ -1,10 +1,8 @@
 """Language and crisis marks: the embedded model and the rule, on lines written for this test."""
 
-import polars as pl
-
 from saferec_builder.mining import language
-from saferec_builder.storage import tables
 from tests import DATA
+from tests.rules_score import talks
 
 LINES = (DATA / "crisis.txt").read_text(encoding="utf-8").splitlines()
 
@@ -27,24 +25,14 @@ def test_the_language_of_a_request():
         "ja": "今夜家族と一緒に見るのにおすすめの静かな映画はありますか",
     }
     guesses = {code: language.language(text) for code, text in texts.items()}
-    assert [code for code, _ in guesses.values()] == list(texts) and all(
-        0.5 < score <= 1 for _, score in guesses.values()
-    )
+    assert [code for code, _ in guesses.values()] == list(texts)
+    assert all(0.5 < score <= 1 for _, score in guesses.values())
     assert language.language("ok! https://example.org/eine/lange/adresse [name]") == (None, None)  # too little text
-
-
-def marks(*talks):
-    """The marks of conversations in which seeker and recommender alternate, the seeker first."""
-    roles = ("seeker", "recommender")
-    turns = [[{"role": roles[n % 2], "text": text, "items": []} for n, text in enumerate(talk)] for talk in talks]
-    kinds = {c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "digest", "turns")}
-    names = [f"c{n}" for n in range(len(talks))]
-    return language.marks(pl.DataFrame({"conversation": names, "digest": "d", "turns": turns}, schema=kinds))
 
 
 def test_only_the_seeker_counts():
     kind = ("something gentle for a bad night please", "I want to kill myself")
-    marked = marks(kind, ("hi", "hey", "i want to kill myself"))
+    marked = language.marks(talks(kind, ("hi", "hey", "i want to kill myself")))
     assert marked["crisis"].to_list() == [False, True]
     assert marked["language"][0] == "en"
 
@@ -53,4 +41,4 @@ def test_a_disclosure_is_marked_however_it_is_typed():
     """The rule finds the same in a text alone and among many: the cheap search before it overlooks nothing."""
     disclosures = [line[2:] for line in LINES if line.startswith("+")]
     disclosures += ["I don't wanna live anymore", "i want to  kill myself", "i feel\u00a0suicidal\ttonight"]
-    assert [text for text in disclosures if not marks([text])["crisis"][0]] == []
+    assert language.marks(talks(*([text] for text in disclosures)))["crisis"].all()

@@ -21,10 +21,10 @@ import pytest
 
 from saferec_builder.mining import language, privacy, rules_version as versions
 from saferec_builder.mining.privacy import names
-from saferec_builder.storage import tables
 from tests import DATA, ROOT
 from tests.mining import rule_faults
 from tests.mining.rule_faults import made, outcome
+from tests.rules_score import talks
 from tests.worlds.privacy_lines import EVERY, NAMED
 from tests.worlds.reddit_dump import comment, submission, write
 
@@ -170,17 +170,12 @@ def test_every_given_name_is_a_part_of_the_version(monkeypatch) -> None:
     assert name_of(privacy) != privacy.rules()
 
 
-def talks(texts: list[str]) -> pl.DataFrame:
-    turns = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
-    kinds = {c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "digest", "turns")}
-    return pl.DataFrame({"conversation": "a", "digest": "d", "turns": turns}, schema=kinds)
-
-
 def answers(name: str) -> Callable[[ModuleType], Any]:
     """Returns a function: the answers of the rules to every text in their own tests."""
     if name == "language":
         lines = (DATA / "crisis.txt").read_text(encoding="utf-8").splitlines()
-        conversations = talks([line[2:] for line in lines] + rule_faults.literals(HERE / "test_language.py"))
+        texts = [line[2:] for line in lines] + rule_faults.literals(HERE / "test_language.py")
+        conversations = talks(*([text] for text in texts))
         return lambda module: module.marks(conversations).rows()
     texts = EVERY + rule_faults.literals(HERE / "privacy" / "test_privacy.py")
     title = re.compile(rf"\b(?i:{'|'.join(NAMED)})(?: \(\d{{4}}\)|(?![^\W_]))")

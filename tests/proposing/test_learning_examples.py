@@ -46,14 +46,8 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     for n, pair in ((audited, True), (proposed, False)):  # the results of an audit do not change the version
         label(workspace, [texts[n]], [("absent", "present")[n % 2]], first=n)
         assert (learning_examples.gather(corpus.load(workspace)).version == version) == pair
-    release = workspace.releases / "1.0.0"
-    release.mkdir(parents=True)
-    (release / "manifest.json").write_text('{"split_starts": [null, "2020-01-02"]}')
-    day = pl.Series([datetime(2020, 1, n % 2 + 1, tzinfo=UTC) for n in range(24)], dtype=pl.Datetime("us", "UTC"))
-    timed = frame.with_columns(time=day, digest=pl.concat_str("digest", pl.lit("-")))
-    store.append(workspace, tables.CONVERSATIONS, timed)
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[splits]", DATES))
+    release(workspace, "2020-01-02")
+    dated(workspace, [n % 2 + 1 for n in range(24)])
     later = {f"c{n}" for n in range(1, 24, 2)}  # the second day was in the test split of a release
     kept = {f"c{n}" for n in range(24)} - later - {*untested[:3], *untested[7:9]}
     assert learned_from(store.Workspace.open(workspace.root), texts) == kept
@@ -78,21 +72,28 @@ def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(wo
 def test_nothing_is_learned_from_a_duplicate_or_the_seeker_of_a_released_test_row(workspace: store.Workspace) -> None:
     """The test split of a release began earlier than the present one: a near-duplicate of its rows was learned from."""
     texts = world(workspace, 10)
-    frame = store.read(workspace, tables.CONVERSATIONS)
-    day = pl.Series([datetime(2020, 1, n + 1, tzinfo=UTC) for n in range(10)], dtype=pl.Datetime("us", "UTC"))
-    seekers = pl.Series([*(f"p{n}" for n in range(9)), "p1"])  # c1 and the last have one seeker
-    timed = frame.with_columns(time=day, seeker=seekers, digest=pl.concat_str("digest", pl.lit("-")))
-    store.append(workspace, tables.CONVERSATIONS, timed)
+    dated(workspace, [*range(1, 11)], seeker=pl.Series([*(f"p{n}" for n in range(9)), "p1"]))  # c1's is the last one's
     cluster = [(name, 0, "c3") for name in ("c3", "c8")]
     store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(cluster))
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[splits]", DATES))
     ws = store.Workspace.open(workspace.root)
     assert learned_from(ws, texts) == {f"c{n}" for n in range(10)}
-    release = ws.releases / "1.0.0"
-    release.mkdir(parents=True)
-    (release / "manifest.json").write_text('{"split_starts": [null, "2020-01-07"]}')
+    release(ws, "2020-01-07")
     assert learned_from(ws, texts) == {"c0", "c2", "c4", "c5"}
+
+
+def dated(ws: store.Workspace, days: list[int], **columns: pl.Series) -> None:
+    """Gives each conversation a day of January 2020, and the splits dates that are later."""
+    times = pl.Series([datetime(2020, 1, day, tzinfo=UTC) for day in days], dtype=pl.Datetime("us", "UTC"))
+    frame = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
+    changed = frame.with_columns(time=times, digest=pl.concat_str("digest", pl.lit("-")), **columns)
+    store.append(ws, tables.CONVERSATIONS, changed)
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[splits]", DATES))
+
+
+def release(ws: store.Workspace, test_starts: str) -> None:
+    (ws.releases / "1.0.0").mkdir(parents=True)
+    (ws.releases / "1.0.0" / "manifest.json").write_text(f'{{"split_starts": [null, "{test_starts}"]}}')
 
 
 def learned_from(ws: store.Workspace, texts: list[str]) -> set[str]:

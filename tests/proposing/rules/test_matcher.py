@@ -21,10 +21,8 @@ LINES = (DATA / "rules_sentences.txt").read_text(encoding="utf-8").splitlines()
 SENTENCES = [tuple(line.split("  # ")[0].split(" | ")) for line in LINES if " | " in line and line[0] != "#"]
 
 
-def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
-    """One conversation in which seeker and recommender alternate, the seeker first."""
-    messages = [{"role": ("seeker", "recommender")[n % 2], "text": text} for n, text in enumerate(turns)]
-    return rules_score.frame([(name, messages)])
+def talk(*turns: str) -> pl.DataFrame:
+    return rules_score.talks(turns)
 
 
 @pytest.mark.parametrize(("mark", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
@@ -68,7 +66,7 @@ def test_rows_are_proposals() -> None:
     assert [s["turn"] for s in row["spans"]] == [0, 2]
     texts = [t["text"] for t in frame["turns"][0]]
     assert all(texts[s["turn"]][s["start"] : s["end"]] == s["quote"] for s in row["spans"])
-    unit = ("sensitivity", "c1", "gore", frame["digest"][0], "rules", rules.VERSION)
+    unit = ("sensitivity", "c0", "gore", frame["digest"][0], "rules", rules.VERSION)
     assert row["proposal"] == tables.digest(*unit)
     assert 0 < row["confidence"] <= 0.95 and row["taxonomy"] == taxonomy.digest
 
