@@ -226,12 +226,10 @@ def in_other_case(removals: Removals, kept: pl.DataFrame) -> int:
     """How many authors of these conversations have the name of a wish in other capitals: only the owner of the data
     knows whether they are the same people."""
     wishes = {(source, name.casefold()) for source, name in removals.authors}
-    people = pl.concat([kept.select("source", who="seeker"), kept.explode("posts").select("source", who=_AUTHOR)])
+    posters = kept.explode("posts").select("source", who=pl.col("posts").struct["author"])
+    people = pl.concat([kept.select("source", who="seeker"), posters])
     names = people.drop_nulls().unique().iter_rows()
     return sum(any((s, name.casefold()) in wishes for s in spelt(source)) for source, name in names)
-
-
-_AUTHOR = pl.col("posts").struct.field("author")
 
 
 def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:

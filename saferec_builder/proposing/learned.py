@@ -135,7 +135,8 @@ class Learned:
         rows: list[Proposal] = []
         is_scored = dict(zip(whole.slugs, self.examples.told, strict=True))
         places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs if is_scored[slug]}
-        folds = np.array([self._fold(name) for name in conversations["conversation"]])
+        names = conversations["conversation"]
+        folds = np.array([learning_examples.fold(self.groups.get(name, name)) for name in names])
         for n, model in enumerate(self.models):
             part = conversations.filter(pl.Series(folds == n))
             texts = [learning_examples.seekers_text(turns) for turns in part["turns"].to_list()]
@@ -158,9 +159,6 @@ class Learned:
                     )
                     rows.append(claimed)
         return tables.PROPOSALS.frame(rows)
-
-    def _fold(self, conversation: str) -> int:
-        return learning_examples.fold(self.groups.get(conversation, conversation))
 
 
 def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, float]:

@@ -8,6 +8,7 @@ gives  texts with the truth about each trait where it is known, each with its fo
 import tomllib
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,9 @@ def gather(corpus: Corpus) -> Examples:
     slugs, labels = corpus.taxonomy.slugs, human_labels.labels(corpus)
     labelled, rest = _learnable(corpus, labels)
     rest = rest.filter(~pl.col("conversation").is_in(list(corpus.foreign)))
-    rest = rest.with_columns(pl.col("conversation").map_elements(_silver_order, pl.String).alias("place"))
+    rest = rest.with_columns(
+        pl.col("conversation").map_elements(partial(tables.digest, "silver"), pl.String).alias("place")
+    )
     rows = pl.concat([labelled, rest.sort("place").head(SILVER).drop("place")])
     claims = rules.propose(rows, corpus.taxonomy)
     verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
@@ -161,10 +164,6 @@ def _grouped(corpus: Corpus) -> pl.DataFrame:
     clusters = tables.last(workspace.read(corpus.ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     rows = corpus.frame.join(clusters, on="conversation", how="left", maintain_order="left")
     return rows.with_columns(group=pl.coalesce("cluster", "conversation"))
-
-
-def _silver_order(conversation: str) -> str:
-    return tables.digest("silver", conversation)
 
 
 def messages(taxonomy: Taxonomy) -> tuple[list[str], Floats]:

@@ -57,7 +57,8 @@ def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) ->
             raise UsageError(
                 "--model and --base-url are for one proposer: name models as in --proposer rules,openai:small"
             )
-    chosen = [_with_known_way(ws, proposer(ws, word, model, base_url)) for word in words]
+    chosen = [proposer(ws, word, model, base_url) for word in words]
+    chosen = [replace(s, server=known_ways.with_known_way(ws, s.server)) if s.server else s for s in chosen]
     names = [step.name for step in chosen]
     if repeat := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"--proposer {named}: {repeat} stands twice: what is read is kept under the model's own name")
@@ -68,11 +69,6 @@ def retrying(step: Step) -> Step:
     """The step, set to ask again where an answer was unusable, and to find the best way of asking again."""
     server = replace(step.server, way=llm.Server.way, refuses=()) if step.server else None
     return replace(step, server=server, retries_failed=True)
-
-
-def _with_known_way(ws: Workspace, step: Step) -> Step:
-    """The step, with its server asked in the way that was found for it before."""
-    return replace(step, server=known_ways.with_known_way(ws, step.server)) if step.server else step
 
 
 def proposer(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:

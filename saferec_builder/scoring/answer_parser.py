@@ -104,7 +104,9 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
         if without := rejected(every, look):
             entries = _of_lines([line for n, line in enumerate(every) if line.strip() and n not in without], look)
         entries = entries if has_titles(entries) else _of_lines(lines, look)
-    return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
+    if entries:
+        return Answer(tuple(entries[:MOST]))
+    return Answer((), "empty" if not tidy.strip() else "refusal" if _REFUSAL.search(tidy) else "no titles")
 
 
 def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
@@ -172,10 +174,6 @@ def _plain(lines: Sequence[str], look: Look) -> list[Entry]:
 def _entry_cache(look: Look) -> dict[str, Entry]:
     """ "Title (Year)" as written in a line -> its entry, for one catalogue and domain."""
     return {}
-
-
-def _problem(text: str) -> str:
-    return "empty" if not text.strip() else "refusal" if _REFUSAL.search(text) else "no titles"
 
 
 # --- JSON and tables ------------------------------------------------------------------------------------------------
@@ -258,7 +256,7 @@ def _table(lines: Sequence[str], look: Look) -> list[Entry]:
         return []
     entries, title, year, ruled = [], None, None, set(rules)
     for last, n in pairwise([-2, *body]):
-        row = _cells(lines[n])
+        row = [cell.strip() for cell in lines[n].strip().strip("|").split("|")]
         # a rule may also end a table, with a row above it
         if n + 1 in ruled and (last < n - 1 or _column(row, _TITLE_HEADS, whole=True) is not None):
             title, year = _column(row, _TITLE_HEADS), _column(row, "year|released?")
@@ -288,10 +286,6 @@ def _labelled(lines: Sequence[str], look: Look) -> list[Entry]:
         elif values and (year := _YEAR_LABEL.match(line)):
             values[-1] += f" ({year[1]})"
     return [entry_of(value, look) for value in values]
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _column(head: Sequence[str], words: str, whole: bool = False) -> int | None:

@@ -17,7 +17,6 @@ from saferec_builder.core import titles
 from saferec_builder.scoring.title_evidence import ARTICLES, Place, evidence, is_else, is_part, rarity
 from saferec_builder.scoring.title_words import Text, as_words
 
-_HERE = Path(__file__).parent
 _NUMBERED = frozenset("([0123456789")
 # a mark may belong to the title: "Mother! (2017)"
 _YEAR_AFTER = re.compile(
@@ -196,5 +195,5 @@ def _form_places(finder: Finder, read: Text, words: list[str], owners: Mapping[i
 
 @lru_cache(maxsize=1)
 def weights() -> dict[str, float]:
-    table = tomllib.loads((_HERE / "mention_finder.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {str(name): float(weight) for name, weight in table["weights"].items()}

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from saferec_builder.scoring.title_words import Text
 
-_HERE = Path(__file__).parent
 _QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "*": "*", "_": "_", "«": "»", "”": "”"}
 _STOPS = re.compile(r"[.!?;:\n…|]|(?:^|\s)[-–—/](?:\s|$)")
 _LINE_MARK = re.compile(r"\s*(?:[-*•–]|\(?\d{1,3}[.):])?\s*")
@@ -50,7 +49,7 @@ class _English(NamedTuple):
 @lru_cache(maxsize=1)
 def _english() -> _English:
     """The four blocks of common.txt."""
-    lines = (_HERE / "common.txt").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("common.txt").read_text(encoding="utf-8").splitlines()
     blocks = "\n".join(line for line in lines if not line.startswith("#")).strip().split("\n\n")
     small, common, names = (frozenset(block.split()) for block in blocks[:3])
     return _English(small, common, names, frozenset(blocks[3].splitlines()))

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 
 from saferec_builder.proposing.rules import cues, grammar
 from saferec_builder.proposing.rules.grammar import Stance
@@ -61,11 +62,9 @@ class Turn:
     def stances(self) -> list[Stance]:
         """Every phrase of aversion, liking or ease, sorted by its start."""
         all_stances = (Stance(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
-        valid = (s for s in all_stances if s.level not in GLAD or not self._is_former(s))
+        once = grammar.ONCE.search
+        valid = (s for s in all_stances if s.level not in GLAD or not once(self.low, max(0, s.start - 20), s.start))
         return sorted((self._with_denial(s) for s in valid), key=lambda s: (s.start, s.end, list(REACH).index(s.level)))
-
-    def _is_former(self, stance: Stance) -> bool:
-        return bool(grammar.ONCE.search(self.low, max(0, stance.start - 20), stance.start))
 
     def _with_denial(self, stance: Stance) -> Stance:
         """The stance; if it is denied, as in "not afraid of", it becomes ease, or a request if it is a wish."""
@@ -84,16 +83,9 @@ class Turn:
         return Stance(stance.start, stance.end, level, stance.after) if denied else stance
 
     def _around(self, place: int) -> list[Stance]:
-        starts = self._starts
-        return self.stances[bisect_left(starts, place - NEAR) : bisect_right(starts, place + NEAR)]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [s.start for s in self.stances]
-
-    def _names_content(self, first: int, last: int) -> bool:
-        """Whether a sign of any trait begins in [first, last)."""
-        return self._all_signs.begin(first, last)
+        start = attrgetter("start")
+        first = bisect_left(self.stances, place - NEAR, key=start)
+        return self.stances[first : bisect_right(self.stances, place + NEAR, key=start)]
 
     @cached_property
     def _all_signs(self) -> cues.Places:
@@ -123,7 +115,7 @@ class Turn:
             return False
         if stance.level == "fine" and re.search(r"\b(?:and|or)\b", between):
             return True
-        return len(pause[1].split()) <= 3 and self._names_content(stance.end, stance.end + pause.start())
+        return len(pause[1].split()) <= 3 and self._all_signs.begin(stance.end, stance.end + pause.start())
 
     def after(self, end: int) -> Stance | None:
         return next(iter(self.afters(end)), None)
@@ -143,10 +135,10 @@ class Turn:
             return len(between.split()) <= REACH["after"]
         if not between.strip(" .?!,:\n"):
             return stance.level == "strong"  # "Gore? No thanks."
-        if self._names_content(end + 1, stance.start):
+        if self._all_signs.begin(end + 1, stance.start):
             return False  # the phrase is about the content in between
         close = min(stance.end + 30, self.sentence(stance.start)[1])
-        if not self.points_back(stance) and self._names_content(stance.end, close):
+        if not self.points_back(stance) and self._all_signs.begin(stance.end, close):
             return False  # "a slasher, but I can't do blood": it is about the content that follows
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : stance.end])
         return len(pieces) <= 3 and stance.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
