@@ -7,15 +7,24 @@ import pytest
 
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub, completion
-from tests.worlds.model_replies import answer, price
+from tests.worlds.model_replies import TEXTS, answer, fill, price
 
 
-def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+def test_a_dry_run_tells_requests_tokens_and_price_and_writes_nothing(
+    ask: Any, workspace: store.Workspace, stub: Stub
+) -> None:
+    fill(workspace, *TEXTS, TEXTS[0])
     price(workspace, "small")
-    plan = ask("--proposer", "openai:small", "--dry-run").json
-    assert (plan["requests"], plan["dropped"], stub.asked) == (3, {"not read in a dry run": 3}, [])
+    files = sorted(p for p in workspace.root.rglob("*") if p.is_file())
+    remote = ("--base-url", "https://models.example/v1")  # needs no consent, no key
+    plan = ask("--proposer", "openai:small", "--dry-run", *remote).json
+    assert (plan["in"], plan["added"], plan["dropped"]) == (4, 0, {"not read in a dry run": 4})
+    assert (plan["requests"], plan["already_paid"], stub.asked) == (3, 1, [])  # the fourth text is the first again
+    assert 3 * 1_500 < plan["estimated_tokens_in"] < 3 * 4_000  # about 10 kB each, at four bytes a token
     expected = (plan["estimated_tokens_in"] * 10 + plan["estimated_tokens_out"] * 100) / 1e6
-    assert plan["estimated_usd"] == pytest.approx(expected, abs=1e-4) and plan["estimated_tokens_in"] > 3_000
+    assert plan["estimated_usd"] == pytest.approx(expected, abs=1e-4)
+    created = [p for p in workspace.root.rglob("*") if p.is_file() and p not in files]
+    assert [p.name for p in created if "workspace.db" not in p.name and p.suffix != ".lock"] == []
 
 
 def test_the_longest_answer_of_a_model_is_known_to_the_next_run(

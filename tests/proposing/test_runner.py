@@ -104,17 +104,6 @@ def test_a_kill_between_two_tables_doubles_nothing(ask: Any, workspace, stub: St
     assert result["requests"] == 8 - paid and paid >= 4
 
 
-def test_a_dry_run_sends_and_writes_nothing(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS, TEXTS[0])
-    files = sorted(p for p in workspace.root.rglob("*") if p.is_file())
-    plan = ask("--dry-run", "--json", "--base-url", "https://models.example/v1").json  # needs no consent, no key
-    assert (plan["in"], plan["added"], plan["dropped"]) == (4, 0, {"not read in a dry run": 4})
-    assert (plan["requests"], plan["already_paid"]) == (3, 1)  # the fourth text is the first again
-    assert 3 * 1_500 < plan["estimated_tokens_in"] < 3 * 4_000  # about 10 kB each, at four bytes a token
-    created = [p for p in workspace.root.rglob("*") if p.is_file() and p not in files]
-    assert stub.asked == [] and [p.name for p in created if "workspace.db" not in p.name and p.suffix != ".lock"] == []
-
-
 # ---- consent
 
 REMOTE = ("--proposer", "openai", "--model", "m", "--base-url", "http://a.invalid/v1")
