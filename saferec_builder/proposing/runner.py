@@ -127,7 +127,7 @@ def answers(job: Job) -> dict[int, Reading]:
 
 @asynccontextmanager
 async def _reply_stream(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies]:
-    """Gives the replies of a job as they come, and writes every second what they cost."""
+    """Gives the replies of a job as they come, asked directly or in batches, and writes every second what they cost."""
 
     async def settling() -> None:
         while True:
@@ -137,21 +137,18 @@ async def _reply_stream(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[
 
     _note_unnoted(job)
     stored = job.paid_answers(paid)
-    args = {"get": stored.get, "put": stored.put, "check": stored.check, "budget": job.budget}
+    args: dict[str, Any] = {"get": stored.get, "put": stored.put, "check": stored.check, "budget": job.budget}
     clock = asyncio.create_task(settling())
     try:
         if job.step.way != "batch":
             await _fetch_batches(job, settle, args)
-        async with aclosing(_replies(job, settle, args)) as stream:
+        args["found"] = partial(known_ways.remember_way, job.ws)
+        is_batch = job.step.way == "batch"
+        replies = _in_batches(job, settle, args) if is_batch else llm.replies(job.server, job.bodies(), **args)
+        async with aclosing(replies) as stream:
             yield stream
     finally:
         clock.cancel()
-
-
-def _replies(job: Job, settle: Settle, args: dict[str, Any]) -> Replies:
-    """The replies of the server, asked directly or in batches; what was paid for is not asked again."""
-    args = args | {"found": partial(known_ways.remember_way, job.ws)}
-    return _in_batches(job, settle, args) if job.step.way == "batch" else llm.replies(job.server, job.bodies(), **args)
 
 
 async def _in_batches(job: Job, settle: Settle, args: dict[str, Any]) -> Replies:

@@ -46,10 +46,6 @@ def test_titles_without_years_above_reasons(sign):
     assert ids(f"## My picks\n{text}") == ["saw", "hostel"]
 
 
-def test_titles_with_a_year_behind_a_comma_above_reasons():
-    assert ids("Saw, 2004\n- Like Heat (1995)\nHostel - 2005\n- *Alien (1979)* too") == ["saw", "hostel"]
-
-
 def test_two_titles_above_reasons():
     for pair in ("### {}, {}", "**{}** / **{}**", "{} and {}"):
         text = (
@@ -119,10 +115,6 @@ def test_a_film_in_a_reason_is_no_second_one(reason):
     assert ids(f"- Alien (1979){reason}") == ["alien"]
 
 
-def test_an_invented_second_title_has_a_rank():
-    assert ids("1. Alien (1979), Zed and Zoe (1990), Saw (2004)\n2. Heat (1995)") == ["alien", None, "saw", "heat"]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -176,9 +168,16 @@ def test_a_number_in_a_title_does_not_end_its_position(sign):
             "1. Heat (1995), and Alien (1979) is by another director\n2. Titanic (1997), Saw (2004) it is not",
             ["heat", "titanic"],
         ),
+        # titles with a year behind a comma or a dash, above reasons
+        ("Saw, 2004\n- Like Heat (1995)\nHostel - 2005\n- *Alien (1979)* too", ["saw", "hostel"]),
+        # an invented second title has a rank, and so has what is avoided where there is no list
+        ("1. Alien (1979), Zed and Zoe (1990), Saw (2004)\n2. Heat (1995)", ["alien", None, "saw", "heat"]),
+        ("Please avoid Saw (2004).", ["saw"]),
+        # a list that avoids something is recommended
+        ("Films that avoid gore:\n- Titanic (1997)\n\nAnd these avoid heights:\n- Heat (1995)", ["titanic", "heat"]),
     ],
 )
-def test_what_is_only_spoken_of_takes_no_rank(text, list_):
+def test_what_takes_a_rank_and_what_is_only_spoken_of(text, list_):
     assert ids(text) == list_
 
 
@@ -192,15 +191,6 @@ def test_a_list_of_what_is_not_recommended_is_not_the_list(heading, mark):
     avoid, picks = f"{heading}\n{mark} Saw (2004)\n{mark} Hostel (2005)", f"{mark} Titanic (1997)\n{mark} Heat (1995)"
     assert ids(f"{picks}\n\n{avoid}") == ids(f"{avoid}\n\nTry:\n{picks}") == ["titanic", "heat"]
     assert ids(avoid) == ["saw", "hostel"]  # there is no other list
-
-
-def test_what_is_avoided_alone_keeps_its_rank():
-    assert ids("Please avoid Saw (2004).") == ["saw"]
-
-
-def test_a_list_that_avoids_something_is_recommended():
-    text = "Films that avoid gore:\n- Titanic (1997)\n\nAnd these avoid heights:\n- Heat (1995)"
-    assert ids(text) == ["titanic", "heat"]
 
 
 @pytest.mark.parametrize(
