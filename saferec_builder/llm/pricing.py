@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from saferec_builder.llm.requests_and_replies import Reply, Server
 
-BYTES_PER_TOKEN = 4.0  # assumed until this workspace has bills of this model
-TOKENS_OUT = 150.0  # tokens of an answer, assumed until then
 SAFETY = 1.25  # a budget reserves this many times the input tokens that it expects
 
 
@@ -33,10 +31,10 @@ class Price:
 
 @dataclass(frozen=True)
 class Habit:
-    """Means over this model's bills in this workspace, to estimate the next bill."""
+    """Means over this model's bills in this workspace, to estimate the next bill; assumed until there are any."""
 
-    bytes_per_token: float = BYTES_PER_TOKEN
-    tokens_out: float = TOKENS_OUT
+    bytes_per_token: float = 4.0
+    tokens_out: float = 150.0
 
 
 @dataclass

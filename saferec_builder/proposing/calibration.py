@@ -7,12 +7,13 @@ gives  precision, recall and F1 per trait, calibration (ECE, reliability), evide
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-Row = dict[str, Any]  # of tables.PROPOSALS
+from saferec_builder.proposing.text_units import Proposal
+
 Unit = tuple[str, str]  # subject, trait
 Place = tuple[int, int, int]  # turn, start, end
 Floats = NDArray[np.float64]
@@ -85,7 +86,7 @@ def rates(right: int, claimed: int, wanted: int) -> Rates:
     return {"precision": p, "recall": r, "f1": f1, "right": right, "claimed": claimed, "wanted": wanted}
 
 
-def score(claims: Sequence[Row], read: Collection[str], truth: Truth) -> Figures:
+def score(claims: Sequence[Proposal], read: Collection[str], truth: Truth) -> Figures:
     """All figures of one proposer. claims: rows with verdict `present`; `open` counts claims that nobody judged."""
     judged = [row for row in claims if truth.of((row["subject"], row["trait"])) is not None]
     right = [row for row in judged if (row["subject"], row["trait"]) in truth.present]
@@ -107,7 +108,7 @@ def score(claims: Sequence[Row], read: Collection[str], truth: Truth) -> Figures
     )
 
 
-def pairs(judged: Sequence[Row], truth: Truth) -> tuple[Floats, Floats]:
+def pairs(judged: Sequence[Proposal], truth: Truth) -> tuple[Floats, Floats]:
     """Returns two arrays over the judged claims: their confidence, and whether each is right (1.0 or 0.0)."""
     confidence = np.array([row["confidence"] for row in judged], float)
     return confidence, np.array([(row["subject"], row["trait"]) in truth.present for row in judged], float)
@@ -132,7 +133,7 @@ def ece(confidence: Floats, right: Floats) -> float | None:
     return sum(b["n"] * abs(b["confidence"] - b["right"]) for b in bins) / total if total else None
 
 
-def evidence(right: Sequence[Row], truth: Truth) -> Evidence | None:
+def evidence(right: Sequence[Proposal], truth: Truth) -> Evidence | None:
     """Evidence scores over the right claims whose evidence is known; None if there are none."""
     known = [(row["spans"], truth.spans[u]) for row in right if (u := (row["subject"], row["trait"])) in truth.spans]
     if not known:
@@ -175,15 +176,15 @@ def isotonic(confidence: Floats, right: Floats) -> Steps:
     return Steps(tuple(p[0] for p in pools), tuple(p[1] / p[2] for p in pools))
 
 
-def fits(judged: Sequence[Row], truth: Truth) -> dict[str, Steps]:
+def fits(judged: Sequence[Proposal], truth: Truth) -> dict[str, Steps]:
     """trait -> its isotonic fit, for traits with at least ENOUGH judged claims."""
-    by_trait: dict[str, list[Row]] = {}
+    by_trait: dict[str, list[Proposal]] = {}
     for row in judged:
         by_trait.setdefault(row["trait"], []).append(row)
     return {t: isotonic(*pairs(rows, truth)) for t, rows in sorted(by_trait.items()) if len(rows) >= ENOUGH}
 
 
-def held_out_ece(judged: Sequence[Row], truth: Truth) -> tuple[float | None, float | None]:
+def held_out_ece(judged: Sequence[Proposal], truth: Truth) -> tuple[float | None, float | None]:
     """(ECE as claimed, ECE after fits) over traits with enough claims; each half is calibrated by the other's fit."""
     raw: list[tuple[float, float]] = []
     calibrated: list[tuple[float, float]] = []

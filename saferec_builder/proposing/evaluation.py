@@ -17,12 +17,12 @@ from saferec_builder.proposing import (
     proposers,
     runner,
 )
-from saferec_builder.proposing.calibration import Row, Truth
+from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.proposing.text_units import Subject, item_subjects
+from saferec_builder.proposing.text_units import Proposal, Subject, item_subjects
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
@@ -112,7 +112,7 @@ def _all_items(corpus: Corpus) -> Corpus:
     return replace(corpus, subjects=list(item_subjects(items)), frame=items, unknown={})
 
 
-def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str], Truth]:
+def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Proposal], set[str], Truth]:
     """Returns the proposer's last claims on the current texts, the subjects with a truth that it has read, and the
     truth about the traits that it was asked about there, in their current wording: on others it can miss nothing."""
     readings = corpus.rows(tables.READINGS).filter(proposer=step.name)
@@ -142,7 +142,7 @@ def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[st
 # ---- the deletion test
 
 
-def _deletion_test(corpus: Corpus, step: Step, right: Sequence[Row]) -> Deletion:
+def _deletion_test(corpus: Corpus, step: Step, right: Sequence[Proposal]) -> Deletion:
     subjects = {s.subject: s for s in corpus.subjects}
     cut = [without(subjects[row["subject"]], row["spans"]) for row in right]
     claims = _claims_by_rules(corpus, cut) if step.server is None else _claims_by_model(corpus, step, cut)

@@ -63,10 +63,6 @@ class Learned:
         return learning_examples.basis(self.corpus)
 
     @property
-    def version(self) -> str:
-        return self.examples.version
-
-    @property
     def trained(self) -> bool:
         return "models" in self.__dict__
 
@@ -83,7 +79,8 @@ class Learned:
                 "%s", f"propose: learned scores no {', '.join(unscored)}: the rules know no words for them, and {few}"
             )
         labels = [str(n) for n in range(e.truth.shape[1])]
-        return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=e.own, progress=self.progress)
+        own = [n < len(e.sources) for n in range(len(e.texts))]
+        return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=own, progress=self.progress)
 
     @cached_property
     def scores(self) -> Floats:
@@ -149,7 +146,7 @@ class Learned:
                     claim = best_clause(place) if score >= threshold else None
                     claimed = proposal(
                         ("sensitivity", row["conversation"], slug, row["digest"]),
-                        ("learned", self.version),
+                        ("learned", self.examples.version),
                         taxonomy.digest,
                         whole[slug].wording,
                         verdict="present" if claim else "absent",

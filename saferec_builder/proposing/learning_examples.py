@@ -56,10 +56,6 @@ class Examples:
     version: str  # changes when anything above changes
 
     @property
-    def own(self) -> list[bool]:
-        return [n < len(self.sources) for n in range(len(self.texts))]
-
-    @property
     def found(self) -> int:
         """How many sensitivities people found."""
         return int((self.judged & (self.truth[: len(self.sources)] == 1)).sum())

@@ -99,7 +99,7 @@ def _with_learned(learner: Learned, steps: list[Step], *, by_default: bool) -> t
         return steps, False
     if not is_named and (standing := learner.known_standing) and not standing.ready:
         return steps, True
-    step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
+    step = Step("learned", version=learner.examples.version, find=partial(learner.propose, whole=texts.taxonomy))
     if is_named:
         return [step if other.way == "learned" else other for other in steps], True
     unread = jobs.unread(texts, step, Budget()).todo

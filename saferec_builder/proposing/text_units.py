@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any
 
 import polars as pl
 
 from saferec_builder.storage import evidence_check as evidence, tables
 from saferec_builder.storage.schema import Span
 
+Proposal = dict[str, Any]  # a row of tables.PROPOSALS
 LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never partly read
 
 
@@ -21,23 +22,6 @@ class Subject:
     subject: str
     digest: str
     turns: tuple[tuple[str, str], ...]  # role, text
-
-
-class Proposal(TypedDict):
-    """A row of tables.PROPOSALS."""
-
-    proposal: str
-    kind: str
-    subject: str
-    trait: str
-    digest: str
-    verdict: str
-    form: str | None
-    spans: list[Span]
-    confidence: float
-    proposer: str
-    version: str
-    taxonomy: str
 
 
 def proposal(

@@ -29,9 +29,8 @@ WEIGHTED = "_weighted"  # suffix of the names of weighted means
 WITHIN = {"svr": "svr_upper", f"svr{WEIGHTED}": f"svr_upper{WEIGHTED}"}  # metric -> one that is never smaller
 FEW = 40  # with fewer users neither a bootstrap nor the gamma interval covers the truth often enough
 MANY = 40  # effective number of differing users from which a mean difference is nearly normal
-RESAMPLED = (
-    200  # users from which a bootstrap of recall is valid: it covered a recall of .1 in .89 with 40, .94 with 200
-)
+# users from which a bootstrap of recall is valid: it covered a recall of .1 in .89 with 40, in .94 with 200
+RESAMPLED = 200
 STEP = 0.1  # of the trapezoid rule over log u in Imhof's integral: within 1e-6 for 200 users
 PLACES = np.exp(np.arange(-16, 20, STEP))
 POWER = 2.8016 / 1.9600  # half widths of a difference that 80 % of studies detect: (z.975 + z.80) / z.975

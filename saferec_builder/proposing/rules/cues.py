@@ -136,7 +136,8 @@ class Book:
             low = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         spans = [*_dated_spans(text), *_quoted_spans(text), *_capital_spans(text), *_name_spans(text, low, names)]
         spans += [m.span() for m in _LINK.finditer(text)]
-        low = _blanked(low, [*spans, *(span for span in _work_spans(text) if not self._is_kind(low, span))])
+        works = [match.span(1 if match[1] else 2) for match in _WORK.finditer(text)]
+        low = _blanked(low, [*spans, *(span for span in works if not self._is_kind(low, span))])
         return _blanked(low, [(start, end) for _, start, end in self.blank.find(low)])
 
     def _is_kind(self, low: str, span: tuple[int, int]) -> bool:
@@ -220,10 +221,6 @@ def _capital_spans(text: str) -> list[tuple[int, int]]:
             start = match.end() - len(rest)
         spans.append((start, match.end()))
     return spans
-
-
-def _work_spans(text: str) -> list[tuple[int, int]]:
-    return [match.span(1 if match[1] else 2) for match in _WORK.finditer(text)]
 
 
 def _name_spans(text: str, low: str, names: Iterable[str]) -> Iterator[tuple[int, int]]:
