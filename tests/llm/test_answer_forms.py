@@ -51,9 +51,9 @@ def test_the_words_of_each_way_under_one_name() -> None:
 
 
 def test_what_a_server_refuses_is_said_in_other_words() -> None:
-    body = sent(refuses=("max_completion_tokens", "system", "temperature"))
-    assert body["max_tokens"] == 2_000 and not {"max_completion_tokens", "temperature"} & body.keys()
-    assert body["messages"] == [{"role": "user", "content": "Read.\n\nblood"}]
+    body = sent(refuses=("max_completion_tokens", "system", "temperature", "top_p"), way="text")
+    content = f"{INSTRUCTION}\n\nblood"
+    assert body == {"model": "m", "max_tokens": 2_000, "messages": [{"role": "user", "content": content}]}
 
 
 WORD = '{"word": "a \\"b\\" {c}"}'

@@ -82,7 +82,8 @@ def again(text: str, known: Collection[str]) -> Iterator[tuple[int, int]]:
 
     Not if they may be a word there ("Will you"), nor in "Emma Stone".
     """
-    words, starts = _words(text) if known else ([], [])
+    matches = list(_TOKEN.finditer(text)) if known else []
+    words, starts = [_word(match[0]) for match in matches], [match.start() for match in matches]
     met = model()[1]
     for n, (word, start) in enumerate(zip(words, starts, strict=True)):
         end = start + word.size
@@ -192,12 +193,6 @@ def _is_ordinary(word: str, is_met: Callable[[str], bool]) -> bool:
         return True
     stems = [word[: -len(end)] for end in _ENDINGS if word.endswith(end)]
     return any(is_met(stem) or is_met(stem + "e") or (stem[-1:] == stem[-2:-1] and is_met(stem[:-1])) for stem in stems)
-
-
-def _words(text: str) -> tuple[list[_Word], list[int]]:
-    """(the words and marks, the start of each)."""
-    matches = list(_TOKEN.finditer(text))
-    return [_word(m[0]) for m in matches], [m.start() for m in matches]
 
 
 @lru_cache(1 << 15)
