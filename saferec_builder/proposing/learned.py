@@ -11,7 +11,7 @@ people a review). Nothing is claimed while people have found fewer than linear_t
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -140,10 +140,10 @@ class Learned:
             for row, scores in zip(part.iter_rows(named=True), model.score(texts) * self.examples.told, strict=True):
                 threshold = self.thresholds.get(row["source"], self.thresholds[""])
                 clauses = _clauses(row["turns"]) if scores.max(initial=0.0) >= threshold else []
-                best_clause = _best_clause(model, clauses)
+                top = model.score([*(clause["quote"] for clause in clauses), ""]).argmax(axis=0)  # "": no clause
                 for slug, place in places.items():
                     score = float(scores[place])
-                    claim = best_clause(place) if score >= threshold else None
+                    claim = clauses[top[place]] if score >= threshold and top[place] < len(clauses) else None
                     claimed = proposal(
                         ("sensitivity", row["conversation"], slug, row["digest"]),
                         ("learned", self.examples.version),
@@ -203,17 +203,6 @@ def _clauses(turns: Sequence[dict[str, str]]) -> list[Span]:
                     start = part.start() + part[0].index(quote)
                     clauses.append({"turn": n, "start": start, "end": start + len(quote), "quote": quote})
     return clauses
-
-
-def _best_clause(model: LinearText, clauses: list[Span]) -> Callable[[int], Span | None]:
-    """Returns a function (place of a trait) -> its best clause, or None if an empty text scores higher."""
-    scores = model.score([*(clause["quote"] for clause in clauses), ""])
-
-    def clause(place: int) -> Span | None:
-        top = int(scores[:, place].argmax())
-        return clauses[top] if top < len(clauses) else None
-
-    return clause
 
 
 def _form(quote: str, slug: str) -> str:

@@ -97,16 +97,30 @@ def test_a_mark_comes_back_in_a_workspace_of_before_marks_were_numbered(workspac
         assert withheld.new_marks(marks(latter).drop("revision"), stored).is_empty()
 
 
-def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, workspace, tmp_path):
-    """`accepted` was missing at first: the same words are the same revision, whose first row counts."""
-    path = tmp_path / "chats.jsonl"
-    results = []
-    for facts in ({}, {}, {"accepted": ["Heat (1995)"]}):
-        path.write_text(chat("a", "A film?", "Heat (1995)", **facts) + "\n" + chat("b", "A game?"))
-        summary = cli("mine", "messages", path, "-C", workspace.root, "--json").json
-        results.append((summary["added"], summary.get("kept_with_former_facts")))
-    assert results == [(2, None), (0, None), (0, 1)]
-    assert "deleted and all are mined again" in summary["next"]
+FILM, COARSE, FINE = ("A film?", "Heat (1995)"), chat("a", "hi there you"), chat("a", "hi", "there", "you")
+LIKE, LOVE = chat("a", "I like it"), chat("a", "I love it")
+
+
+@pytest.mark.parametrize(
+    ("files", "counts", "turns"),
+    [  # added, kept_with_former_facts, kept_with_later_words
+        # `accepted` was missing at first: the same words are the same revision, whose first row counts
+        ([chat("a", *FILM)] * 2 + [chat("a", *FILM, accepted=FILM[1:])], [(1, 0, 0), (0, 0, 0), (0, 1, 0)], [2]),
+        # an older export and a text that changed back look alike: the program treated both as already stored
+        ([LIKE, LOVE, LIKE, LOVE], [(1, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 0)], [1, 1]),
+        ([COARSE, FINE, COARSE, FINE], [(1, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 0)], [1, 3]),
+    ],
+)
+def test_what_comes_again_with_other_facts_or_words_is_counted(cli, workspace, tmp_path, files, counts, turns):
+    names, results = ("added", "kept_with_former_facts", "kept_with_later_words"), []
+    for text in files:
+        (tmp_path / "chats.jsonl").write_text(text)
+        summary = cli("mine", "messages", tmp_path / "chats.jsonl", "-C", workspace.root, "--json").json
+        results.append(tuple(summary.get(name, 0) for name in names))
+        assert ("deleted and all are mined again" in summary.get("next", "")) == any(results[-1][1:])
+    assert results == counts
+    stored = store.read(workspace, tables.CONVERSATIONS)
+    assert stored["turns"].list.len().to_list() == turns and stored["accepted"].list.len().sum() == 0
 
 
 def test_a_file_that_is_mined_as_two_sources_is_told(cli, workspace, tmp_path):
@@ -129,18 +143,6 @@ def test_languages_that_are_as_frequent_stand_in_the_order_of_their_names():
     tally = ingest._Tally(languages=Counter({"sv": 1, "de": 1, "en": 3, "nl": 1}))
     languages = tally.counts(tally.summary(), {}).figures["languages"]
     assert list(languages.items()) == [("en", 3), ("de", 1), ("nl", 1), ("sv", 1)]
-
-
-def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp_path):
-    """An older export and a text that changed back look alike: the program treated both as already stored."""
-    path = tmp_path / "chats.jsonl"
-    results = []
-    for text in ("I like it", "I love it", "I like it", "I love it"):
-        path.write_text(chat("a", text))
-        summary = cli("mine", "messages", path, "-C", workspace.root, "--json").json
-        results.append((summary["added"], summary.get("kept_with_later_words")))
-    assert results == [(1, None), (1, None), (0, 1), (0, None)]
-    assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [[], []]
 
 
 def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
@@ -189,16 +191,6 @@ def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
     assert "example.org" not in json.dumps(frame.to_dicts(), default=str)
     files = [p for p in workspace.root.rglob("*") if p.is_file() and p.name != "saferec.toml"]
     assert all(b"example.org" not in p.read_bytes() for p in files)
-
-
-def test_a_finer_file_later_is_a_new_revision(cli, workspace, tmp_path):
-    coarse, fine = chat("a", "hi there you"), chat("a", "hi", "there", "you")
-    added = []
-    for text in (coarse, fine, coarse, fine):
-        (tmp_path / "a.jsonl").write_text(text)
-        added.append(cli("mine", "messages", tmp_path / "a.jsonl", "-C", workspace.root, "--json").json["added"])
-    assert added == [1, 1, 0, 0]
-    assert store.read(workspace, tables.CONVERSATIONS)["turns"].list.len().to_list() == [1, 3]
 
 
 def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
