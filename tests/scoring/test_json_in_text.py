@@ -35,9 +35,17 @@ def ids(text: str) -> list[str | None]:
         f"As strings:\n{json.dumps(NAMES)}\n(2 films)",
         f"{WIDE[:-2]}, // that is all\n]",
         WIDE[:-2] + ',\n  {"title": "Sa',
+        # JSON that is no list of titles is passed over
+        '1. Alien (1979) ["space"]\n2. Heat (1995) ["crime", "1990s"]',
+        '- Alien (1979)\n  - Tags: ["Saw", "space"]\n- Heat (1995)',
+        '["thriller", "crime"]\n1. Alien (1979)\n2. Heat (1995)',
+        '{"avoided": ["gore"], "k": 2}\n\n1. Alien (1979)\n2. Heat (1995)',
+        'You liked: ["Saw (2004)", "Heat (1986)"]\n1. Alien (1979)\n2. Heat (1995)',
+        'Avoid:\n```json\n["Saw"]\n```\n- Alien (1979)\n- Heat (1995)',
+        '["Alien"](https://films.example/1) (1979)\n["Heat"](https://films.example/2) (1995)',
     ],
 )
-def test_words_around_json_do_not_hide_it(text):
+def test_the_list_is_found_among_words_and_other_json(text):
     """After a sentence recall used to fall from .75 to .25: brackets were read as titles, and every year was lost."""
     assert ids(text) == ["alien", "heat"]
 
@@ -59,22 +67,6 @@ def test_words_around_json_do_not_hide_it(text):
 )
 def test_the_list_is_told_from_the_other_lists_of_an_object(value):
     assert ids(json.dumps(value)) == ["alien", "heat"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '1. Alien (1979) ["space"]\n2. Heat (1995) ["crime", "1990s"]',
-        '- Alien (1979)\n  - Tags: ["Saw", "space"]\n- Heat (1995)',
-        '["thriller", "crime"]\n1. Alien (1979)\n2. Heat (1995)',
-        '{"avoided": ["gore"], "k": 2}\n\n1. Alien (1979)\n2. Heat (1995)',
-        'You liked: ["Saw (2004)", "Heat (1986)"]\n1. Alien (1979)\n2. Heat (1995)',
-        'Avoid:\n```json\n["Saw"]\n```\n- Alien (1979)\n- Heat (1995)',
-        '["Alien"](https://films.example/1) (1979)\n["Heat"](https://films.example/2) (1995)',
-    ],
-)
-def test_json_that_is_no_list_of_titles_is_passed_over(text):
-    assert ids(text) == ["alien", "heat"]
 
 
 def test_a_key_that_comes_twice_is_refused_among_words_too():
