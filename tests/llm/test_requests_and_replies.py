@@ -12,25 +12,6 @@ from tests.worlds.llm_client import body
 
 
 @pytest.mark.parametrize(
-    ("usage", "tokens"),
-    [
-        ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3)),
-        ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # too large for a table
-        ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None)),
-        ({"prompt_tokens": 10**9, "completion_tokens": 0}, (10**9, 0)),
-        ({"prompt_tokens": 0, "completion_tokens": 10**9 + 1}, (0, None)),
-        ({"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": []}, (5, 3)),
-        ("7 tokens", (None, None)),
-    ],
-)
-def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | None, int | None]) -> None:
-    """The answer was paid, even if the server reports an odd price."""
-    text = json.dumps({"choices": [{"message": {"content": "fine"}}], "usage": usage})
-    reply = read_body("r", "m", text)
-    assert (reply.content, reply.error, reply.tokens_in, reply.tokens_out) == ("fine", None, *tokens)
-
-
-@pytest.mark.parametrize(
     ("text", "error"),
     [
         ("<p>log in</p>", "web page instead of JSON: "),
@@ -151,25 +132,35 @@ REASONED = {"completion_tokens_details": {"reasoning_tokens": 40}}
 
 
 @pytest.mark.parametrize(
-    ("usage", "out", "cached", "reasoning"),
-    [
-        ({"completion_tokens": 50, "total_tokens": 60} | REASONED, 50, 0, 40),
+    ("usage", "tokens"),
+    [  # in, out, cached, of reasoning
+        ({"completion_tokens": 50, "total_tokens": 60} | REASONED, (10, 50, 0, 40)),
         # reasoning billed in addition: 10 in + 50 out + 40 of reasoning = 100
-        ({"completion_tokens": 50, "total_tokens": 100} | REASONED, 90, 0, 40),
+        ({"completion_tokens": 50, "total_tokens": 100} | REASONED, (10, 90, 0, 40)),
         # more than the whole answer: not part of it, with or without a total
-        ({"completion_tokens": 5} | REASONED, 45, 0, 40),
-        ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # only in the total
-        ({"completion_tokens": None, "total_tokens": 8}, None, 0, 0),
+        ({"completion_tokens": 5} | REASONED, (10, 45, 0, 40)),
+        ({"completion_tokens": 5, "total_tokens": 55}, (10, 45, 0, 40)),  # only in the total
+        ({"completion_tokens": None, "total_tokens": 8}, (10, None, 0, 0)),
         # the prompt is counted without its cached part, the total with it: 10 + 1000 + 50
-        ({"completion_tokens": 50, "total_tokens": 1060, "prompt_tokens_details": {"cached_tokens": 1000}}, 50, 10, 0),
-        ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
-        ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),
+        (
+            {"completion_tokens": 50, "total_tokens": 1060, "prompt_tokens_details": {"cached_tokens": 1000}},
+            (10, 50, 10, 0),
+        ),
+        ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, (10, 5, 8, 0)),
+        ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, (10, 5, 10, 0)),
+        # odd bills
+        ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3, 0, 0)),
+        ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None, 0, 0)),  # too large for a table
+        ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None, 0, 0)),
+        ({"prompt_tokens": 10**9, "completion_tokens": 0}, (10**9, 0, 0, 0)),
+        ({"prompt_tokens": 0, "completion_tokens": 10**9 + 1}, (0, None, 0, 0)),
+        ({"completion_tokens": 3, "prompt_tokens_details": []}, (10, 3, 0, 0)),
+        ("7 tokens", (None, None, 0, 0)),
     ],
 )
-def test_cached_and_reasoning_tokens_are_in_the_bill(
-    usage: dict[str, Any], out: int | None, cached: int, reasoning: int
-) -> None:
-    body = {"choices": [{"message": {"content": "{}"}}], "usage": {"prompt_tokens": 10, **usage}}
-    reply = read_body("r", "m", json.dumps(body))
-    assert (reply.tokens_in, reply.tokens_out) == (10, out)
-    assert (reply.tokens_cached, reply.tokens_reasoning) == (cached, reasoning)
+def test_every_token_is_in_the_bill_and_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: Any) -> None:
+    """The answer was paid, even if the server reports an odd price."""
+    bill = {"prompt_tokens": 10, **usage} if isinstance(usage, dict) else usage
+    reply = read_body("r", "m", json.dumps({"choices": [{"message": {"content": "fine"}}], "usage": bill}))
+    assert (reply.content, reply.error) == ("fine", None)
+    assert (reply.tokens_in, reply.tokens_out, reply.tokens_cached, reply.tokens_reasoning) == tokens
