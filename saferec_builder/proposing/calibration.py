@@ -1,8 +1,4 @@
-"""Scores a proposer's claims and confidence against known labels: precision, recall, calibration, evidence.
-
-reads  proposals of one proposer, the subjects that it read, and the truth (labels, or a gold set)
-gives  precision, recall and F1 per trait, calibration (ECE, reliability), evidence exactness; isotonic fits
-"""
+"""Scores a proposer's claims and confidence against known labels: precision, recall, calibration, evidence."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

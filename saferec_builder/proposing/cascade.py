@@ -1,8 +1,4 @@
-"""Decides what the next proposer of a cascade reads: texts that one was unsure of, or on which two differ.
-
-reads  proposals and readings of one kind, on the current texts; labels, to calibrate their confidence
-gives  subjects to escalate
-"""
+"""Decides what the next proposer of a cascade reads: texts that one was unsure of, or on which two differ."""
 
 from collections.abc import Collection, Sequence
 

@@ -1,8 +1,4 @@
-"""Which traits are still to be asked about each text: after a change of the taxonomy, only those that changed.
-
-reads  readings, and the table `asked` (the traits of each taxonomy, or part of one, with their wording)
-gives  for each text the part of the taxonomy that is still to be asked about
-"""
+"""Which traits are still to be asked about each text: after a change of the taxonomy, only those that changed."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace

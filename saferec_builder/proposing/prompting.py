@@ -1,8 +1,5 @@
 """Builds the prompt for a model and reads its reply: a claim counts only if its quote is found in the text.
 
-reads  conversations (or items with a plot), the taxonomy, and a model's replies
-gives  proposals and readings; `read_reply` checks everything that `build_request` asks for
-
 The text of a conversation cannot change how it is read: it is one JSON string per turn between two markers that it
 cannot contain, the answer is bound to a schema, traits come from the taxonomy and evidence from the text.
 """

@@ -1,9 +1,4 @@
-"""Analyses one turn for the rules: where contents occur, which phrases are about them, and whose feeling it is.
-
-reads  a turn that cues.Book.mask has blanked
-gives  for a content at [start, end): the phrases that govern it, whether they hold for those who watch now, and the
-       evidence as whole clauses
-"""
+"""Analyses one turn for the rules: where contents occur, which phrases are about them, and whose feeling it is."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -37,7 +32,7 @@ class Hit:
 
 
 class Turn:
-    """One blanked turn, with caches of what is needed more than once."""
+    """One turn that cues.Book.mask has blanked, with caches of what is needed more than once."""
 
     def __init__(self, low: str, book: cues.Book) -> None:
         self.low = low
