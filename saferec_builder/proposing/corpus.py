@@ -40,11 +40,8 @@ class Corpus:
 
     def rows(self, table: tables.Table) -> pl.DataFrame:
         """The rows of a table on the current texts, without those on older versions of a text."""
-        current = pl.DataFrame(
-            [(s.subject, s.digest) for s in self.subjects],
-            schema={"subject": pl.String, "digest": pl.String},
-            orient="row",
-        )
+        texts = [(s.subject, s.digest) for s in self.subjects]
+        current = pl.DataFrame(texts, {"subject": pl.String, "digest": pl.String}, orient="row")
         return workspace.read(self.ws, table).filter(kind=self.kind).join(current, on=["subject", "digest"], how="semi")
 
 

@@ -173,7 +173,7 @@ def _claims_by_model(corpus: Corpus, step: Step, cut: Sequence[Subject]) -> list
     """The traits that are still claimed of each subject; None if no usable answer came."""
     todo = [(n, subject, corpus.taxonomy) for n, subject in enumerate(cut)]
     budget = plan.budget(corpus.ws, step, corpus.ws.config.propose.budget_usd)
-    answers = runner.answers(Job(corpus, step, budget, step.name, corpus.prompt.version, todo))
+    answers = runner.answers(Job(corpus, step, budget, todo))
     return [
         None if n not in answers else {row["trait"] for row in answers[n].proposals if row["verdict"] == "present"}
         for n in range(len(cut))

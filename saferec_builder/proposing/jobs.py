@@ -32,8 +32,6 @@ class Job:
     corpus: Corpus
     step: Step
     budget: Budget
-    name: str  # of the proposer
-    made_by: str  # version of the prompt or of the rules
     todo: list[Todo] = field(default_factory=list)
     unreadable: list[Fault] = field(default_factory=list)  # texts not worth a request
     skipped: int = 0
@@ -45,6 +43,7 @@ class Job:
     estimated_usd: float | None = None  # of a dry run
 
     def __post_init__(self) -> None:
+        self.name, self.made_by = self.step.name, self.corpus.version(self.step)  # proposer, version in its rows
         self.spent_before = self.budget.spent
 
     @property
@@ -96,7 +95,7 @@ def unread(
     Texts that an earlier run dropped come last: in front they would end every run if a server refuses enough of them.
     limit: how many texts to pay for; texts with a paid unusable answer do not count.
     """
-    job = Job(corpus, step, budget, step.name, corpus.version(step))
+    job = Job(corpus, step, budget)
     read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
     part_of = pending.unread_part(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
     longest = subjects.LONGEST if step.server else None

@@ -223,9 +223,8 @@ def _stands_alone(text: str, words: list[_Word], n: int, m: int, starts: list[in
         return False
     dated = [(after.plain, after.size) for after in words[m + 1 : m + 3]] == [("(", 1), ("0", 4)]
     before, after = text[max(0, start - 1) : start], text[end : end + 1]
-    return (
-        not dated and "-" not in (before, after) and not (before and after and before in _QUOTES and after in _QUOTES)
-    )
+    quoted = before and after and before in _QUOTES and after in _QUOTES
+    return not dated and "-" not in (before, after) and not quoted
 
 
 def _listed(words: list[_Word], n: int) -> bool:

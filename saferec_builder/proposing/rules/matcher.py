@@ -140,11 +140,9 @@ def _content_hits(slug: str, turn: Turn, start: int, end: int, genre: bool) -> I
         if verdict and turn.is_welcome(start, stance):
             return
         if verdict and not turn.is_question(stance.start) and turn.holds(stance.start, stance.end, stance, end):
-            is_liked = before is not None and before.level in GLAD
-            if is_liked and not (before and before.level == "theirs" and turn.points_back(stance)):
-                verdict = (
-                    "unsure"  # liked, and yet it does something to them; "he likes it, I can't take it" is present
-                )
+            if before and before.level in GLAD and not (before.level == "theirs" and turn.points_back(stance)):
+                # liked, and yet it does something to them; "he likes it, I can't take it" is present
+                verdict = "unsure"
             confidence = _CONFIDENCE[stance.level] if verdict == "present" else 0.35
             yield turn.hit(slug, first, last, verdict, "explicit", confidence)
             return

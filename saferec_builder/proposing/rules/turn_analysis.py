@@ -276,11 +276,8 @@ class Turn:
     def _fits_companion(self, along: str, person: re.Match[str]) -> bool:
         """Whether "with my husband" can be the one who feels it: it names nobody, a group, or uses the same word."""
         companions = self._names(along)
-        feelers = (
-            [person[0]]
-            if " " in person[0]
-            else self._names(self.low[max(0, person.start() - LONG) : person.start()])[-1:]
-        )
+        before = self.low[max(0, person.start() - LONG) : person.start()]
+        feelers = [person[0]] if " " in person[0] else self._names(before)[-1:]
         word = feelers[0].split()[-1] if feelers else ""
         return not companions or not word or any(word in name or grammar.GROUP.search(name) for name in companions)
 
