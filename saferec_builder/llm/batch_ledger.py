@@ -19,7 +19,7 @@ class Entry:
     state: str
     remote: str
     requests: int
-    usd: float = 0.0  # the most that it can cost; 0 if an older version submitted it
+    usd: float  # the most that it can cost
     billed: bool = False
 
     @property
@@ -29,8 +29,7 @@ class Entry:
 
 
 def open_batches(ws: Workspace) -> pl.DataFrame:
-    """The last row of tables.BATCHES for each open batch (submitted, not fetched), with `usd`, the most that it can
-    cost (null if an older version submitted it)."""
+    """The last row of tables.BATCHES for each open batch (not fetched), with `usd`, the most that it can cost."""
     open_ = tables.last(workspace.read(ws, tables.BATCHES), "batch").filter(pl.col("state") != "done")
     most = tables.last(workspace.read(ws, tables.RESERVED), "batch").select("batch", "usd")
     return open_.join(most, "batch", "left", maintain_order="left")
@@ -58,7 +57,7 @@ class Ledger:
 
     def open(self) -> list[Entry]:
         """The batches that are not done, each as it was noted last."""
-        usd = pl.col("usd").fill_null(0.0)
+        usd = pl.col("usd").fill_null(0.0)  # an earlier checkout noted none
         rows = of_server(self.ws, self.server).select("batch", "state", "remote", "requests", usd)
         billed = set(workspace.read(self.ws, tables.SPEND)["run"])
         return [replace(entry, billed=entry.mark in billed) for entry in (Entry(*row) for row in rows.iter_rows())]

@@ -135,7 +135,6 @@ async def _reply_stream(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[
             with suppress(StoreError):  # an error of the last call, at the end, is raised
                 settle("")
 
-    _note_unnoted(job)
     stored = job.paid_answers(paid)
     args: dict[str, Any] = {"get": stored.get, "put": stored.put, "check": stored.check, "budget": job.budget}
     clock = asyncio.create_task(settling())
@@ -225,15 +224,6 @@ def _note_texts(job: Job, pairs: list[tuple[str, Subject]]) -> None:
     names = [(name, text) for request, text in pairs for name in attempts(request)[:last]]
     rows = tables.REQUESTS.frame((name, job.corpus.kind, text.subject, text.digest) for name, text in names)
     workspace.append(job.ws, tables.REQUESTS, rows)
-
-
-def _note_unnoted(job: Job) -> None:
-    """Notes the texts of batches that an older version submitted without a note: any unread text may be in them, also
-    beyond the limit of this run. An answer without a note would count as one about somebody who was erased."""
-    if batch_ledger.of_server(job.ws, job.server)["usd"].has_nulls():
-        unread = jobs.unread(job.corpus, job.step, job.budget)
-        requests = zip(unread.bodies(), unread.todo, strict=True)
-        _note_texts(job, [(job.server.name(body), subject) for body, (_, subject, _) in requests])
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:

@@ -1,6 +1,5 @@
 """Runs that begin while a batch is still open."""
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
@@ -12,8 +11,8 @@ from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches
 from tests.servers.llm_stub import Stub, unbilled
-from tests.worlds.batched import TEXTS, Killed, killed_at
-from tests.worlds.model_replies import Cli, answer, speaks
+from tests.worlds.batched import Killed, killed_at
+from tests.worlds.model_replies import answer, speaks
 
 
 @pytest.fixture
@@ -68,23 +67,6 @@ def test_what_another_batch_left_unanswered_is_not_in_the_one_that_is_out(
     per_request = plan["estimated_tokens_in"] / 3
     assert plan["estimated_tokens_out"] == 3 * 150 and 500 < per_request < 5_000
     assert ask("--dry-run", "--limit", "2").json["requests"] == 0
-
-
-def test_what_an_older_program_has_submitted_is_kept_beyond_the_limit(
-    out: Any, cli: Cli, workspace, double: Batches
-) -> None:
-    """It stored neither the conversations nor the price: all answers but one were billed and dropped."""
-    with sqlite3.connect(workspace.root / "workspace.db") as db:
-        db.execute("DELETE FROM requests")
-        db.execute("DELETE FROM reserved")
-    assert cli("forget", "c2", "-C", workspace.root).code == 0
-    result = out("--limit", "1").json
-    assert (result["added"], len(double.batches)) == (1, 1)
-    bodies = store.read(workspace, tables.REPLIES)["body"].to_list()
-    assert len(bodies) == len(TEXTS) - 1  # without that of c2, which was erased
-    assert cli("forget", "c0", "-C", workspace.root).code == 0
-    assert store.read(workspace, tables.REPLIES).height == len(TEXTS) - 2  # each belongs to a conversation
-    assert out().json["already_paid"] == len(TEXTS) - 2 and len(double.batches) == 1
 
 
 def test_a_batch_is_billed_where_nothing_is_left_to_read(out: Any, workspace, stub: Stub, double: Batches) -> None:
