@@ -89,12 +89,6 @@ def test_evidence_is_located_in_code_points() -> None:
     assert (proposal["verdict"], proposal["form"], proposal["confidence"]) == ("present", "explicit", 0.8)
 
 
-def test_white_space_in_a_quote_is_any_white_space_and_the_span_is_the_text() -> None:
-    # "🙂 Ever since " is 13 long, the quote 27
-    spans = read(claim(evidence=[{"turn": 0, "quote": "the accident I can't watch"}])).proposals[0]["spans"]
-    assert spans == [{"turn": 0, "start": 13, "end": 40, "quote": "the accident\nI can't  watch"}]
-
-
 @given(st.text(), st.text(min_size=1), st.text())
 def test_a_verbatim_quote_is_found(before: str, quote: str, after: str) -> None:
     text = f"{before} {quote} {after}"

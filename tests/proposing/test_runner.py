@@ -50,12 +50,6 @@ def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, s
     assert figures == [None, 2, None]  # "proposals: 0" alone looked like none at all; other proposers' do not count
 
 
-def test_a_changed_text_is_read_anew(ask: Any, workspace: store.Workspace) -> None:
-    ask()
-    fill(workspace, "more blood please")  # c0 again, another digest
-    assert ask("--json").json["added"] == 1
-
-
 def test_a_failure_is_a_row_and_is_tried_again_where_somebody_asks(
     ask: Any, workspace: store.Workspace, stub: Stub
 ) -> None:

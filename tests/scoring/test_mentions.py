@@ -125,10 +125,6 @@ def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder
     assert 0 < sum(map(len, texts)) < 3 * 20_000
 
 
-def test_thoughts_are_no_part_of_an_answer(found: Finder) -> None:
-    assert read("<think>Saw (2004) would be fun.</think>\n1. Toy Story (1995)", found) == Beside()
-
-
 def test_the_sentences_that_are_learnt_are_not_those_that_are_reported() -> None:
     learnt = (ROOT / "saferec_builder" / "scoring" / "mentions.jsonl").read_text("utf-8").splitlines()
     apart, fresh = ((DATA / f"mentions_{name}.jsonl").read_text("utf-8").splitlines() for name in ("apart", "fresh"))
