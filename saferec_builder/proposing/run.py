@@ -78,10 +78,10 @@ def propose(
     counts = together({job.name: job.counts() for job in all_jobs})
     if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):
         counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})
-    # traits that the rules never propose, whatever a text says
-    no_cues = [slug for slug in texts.taxonomy.slugs if slug not in cues.traits()]
-    if all(step.way == "rules" for step in steps) and not dry_run and no_cues:
-        counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": no_cues})
+    if all(step.way == "rules" for step in steps) and not dry_run:
+        with_cues = cues.traits()  # the rules never propose another trait, whatever a text says
+        if no_cues := [slug for slug in texts.taxonomy.slugs if slug not in with_cues]:
+            counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": no_cues})
     return ProposeResult(counts, sum(job.spent for job in all_jobs), "readings" if len(all_jobs) > 1 else noun)
 
 
