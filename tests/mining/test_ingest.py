@@ -88,9 +88,8 @@ def test_a_mark_comes_back_in_a_workspace_of_before_marks_were_numbered(workspac
 
     (number,) = migrations.bulk("marks", 2)
     for former, latter in ((True, False), (False, True)):
-        stored = pl.concat(
-            number(marks(crisis).drop("revision")).select(marks().columns) for crisis in (former, latter)
-        )
+        numbered = (number(marks(crisis).drop("revision")) for crisis in (former, latter))
+        stored = pl.concat(frame.select(marks().columns) for frame in numbered)
         assert stored["revision"].n_unique() == 2  # each has its own key
         (mark,) = withheld.new_marks(marks(former).drop("revision"), stored).to_dicts()
         assert (mark["crisis"], mark["revision"]) == (former, 2)

@@ -12,11 +12,9 @@ from tests.worlds.reddit_dump import comment, submission
 from tests.worlds.source_lines import chat
 
 
-def file_of(tmp_path, name, *ids):
-    path = tmp_path / f"{name}.jsonl"
-    path.write_text(
-        "\n".join(chat(chat_id, f"Something calm for {chat_id}, please", user=f"u-{chat_id}") for chat_id in ids)
-    )
+def file_of(tmp_path, file, *ids):
+    path = tmp_path / f"{file}.jsonl"
+    path.write_text("\n".join(chat(name, f"Something calm for {name}, please", user=f"u-{name}") for name in ids))
     return path
 
 

@@ -14,9 +14,8 @@ LONG = " ".join(random.Random(3).choices(WORDS, k=60))
 def table(**texts):
     """Conversations with these seeker texts and the same answer everywhere."""
     answer = {"role": "recommender", "text": LONG, "items": []}
-    rows = [
-        {"conversation": c, "turns": [{"role": "seeker", "text": t, "items": []}, answer]} for c, t in texts.items()
-    ]
+    requests = {c: {"role": "seeker", "text": t, "items": []} for c, t in texts.items()}
+    rows = [{"conversation": c, "turns": [request, answer]} for c, request in requests.items()]
     frame = pl.DataFrame(rows, schema={c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "turns")})
     return duplicates.requests(frame)
 

@@ -128,9 +128,8 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert store.read(workspace, tables.DROPS).filter(reason="removed on request")["detail"].unique().to_list() == [""]
     assert removed_ids() == {ids["s3"]}  # the new revisions of the others are without Helper
     rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
-    removed = removals.removed(
-        removals.of_workspace(workspace), removals.standing(rows, origin)
-    )  # the earlier revisions are not
+    # the earlier revisions are not
+    removed = removals.removed(removals.of_workspace(workspace), removals.standing(rows, origin))
     newest = rows.unique("conversation", keep="last").select("conversation", "digest")
     assert set(removed["conversation"]) == {ids["s1"], ids["s2"], ids["s3"]}
     assert set(removed.join(newest, on=newest.columns, how="semi")["conversation"]) == {ids["s3"]}
@@ -250,9 +249,8 @@ def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_p
     (tmp_path / "own.csv").write_text(rows)
     adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
     request = submission(1, author="Asker", title="Looking for a scary film", selftext="Please, no gore.")
-    mined(
-        cli, workspace, write(tmp_path / "d.jsonl", [request, comment(1, "s1", author="Helper", body="Try It (1990).")])
-    )
+    reply = comment(1, "s1", author="Helper", body="Try It (1990).")
+    mined(cli, workspace, write(tmp_path / "d.jsonl", [request, reply]))
     adding.keep_apart(workspace, "csv:it")
     assert texts_on_disk.refs(current(workspace))["ref"].to_list() == ["csv:it"]
     assert lookup.gaps(workspace).items["title"].to_list() == ["It"]

@@ -33,9 +33,8 @@ def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(wo
     assert rows(workspace).height == len(texts) * len(workspace.taxonomy.slugs)  # a score for each text and trait
     claims = rows(workspace, verdict="present").filter(pl.col("subject").is_in([f"c{n}" for n in range(130, 136)]))
     assert sorted(claims.select("subject", "trait").rows()) == [(f"c{n}", "animal_harm") for n in (130, 132, 134)]
-    assert {s["quote"] for spans in claims["spans"] for s in spans} == {
-        "We lost little Bruno at the vet, so something calm."
-    }
+    quotes = {s["quote"] for spans in claims["spans"] for s in spans}
+    assert quotes == {"We lost little Bruno at the vet, so something calm."}
     rerun = propose(workspace).counts
     assert (rerun.added, rerun.skipped) == (0, 2 * len(texts)) and "of_learned" not in rerun.figures
     label(workspace, texts[:1], ["absent"])  # somebody changes their mind: a new model reads all

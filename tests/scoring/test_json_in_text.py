@@ -83,10 +83,8 @@ def test_what_is_found_and_what_is_put_in_its_place():
 
 
 def test_tags_beside_a_list_and_a_seed_beside_recommendations_are_not_the_list():
-    assert ids('1. Heat (1995)\n   Keywords: ["Saw", "Crime"]\n2. Alien (1979)\n   Keywords: ["Saw"]') == [
-        "heat",
-        "alien",
-    ]
+    tagged = '1. Heat (1995)\n   Keywords: ["Saw", "Crime"]\n2. Alien (1979)\n   Keywords: ["Saw"]'
+    assert ids(tagged) == ["heat", "alien"]
     seeded = {"movie": "Heat (1995)", "recommendations": ["Alien (1979)", "Saw (2004)"]}
     assert ids(json.dumps(seeded)) == ["alien", "saw"]
     assert ids('1. Heat (1995)\n2. Alien (1979)\nDebug: {"a": 1, "a": 2}') == ["heat", "alien"]

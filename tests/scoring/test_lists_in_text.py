@@ -48,19 +48,15 @@ def test_titles_without_years_above_reasons(sign):
 
 def test_two_titles_above_reasons():
     for pair in ("### {}, {}", "**{}** / **{}**", "{} and {}"):
-        text = (
-            f"{pair.format('Saw (2004)', 'Titanic (1997)')}\n- Like Heat (1995)\n\nHostel (2005)\n- Like Alien (1979)"
-        )
+        titles_ = pair.format("Saw (2004)", "Titanic (1997)")
+        text = f"{titles_}\n- Like Heat (1995)\n\nHostel (2005)\n- Like Alien (1979)"
         assert ids(text) == ["saw", "titanic", "hostel"]
 
 
 def test_an_invented_title_above_reasons_keeps_its_rank():
     pairs = zip(("Saw", "Zed and Zoe", "Hostel"), ("Heat", "Alien", "Titanic"), strict=True)
-    assert ids("\n".join(f"**{title}**\n- Slow, tense\n- like *{other}*" for title, other in pairs)) == [
-        "saw",
-        None,
-        "hostel",
-    ]
+    text = "\n".join(f"**{title}**\n- Slow, tense\n- like *{other}*" for title, other in pairs)
+    assert ids(text) == ["saw", None, "hostel"]
     text = "**Saw (2004)**\n- Like Heat (1995)\n\n**Zed and Zoe (1990)**\n- Like Alien (1979)\n\nHostel (2005)\n- Grim"
     assert ids(text) == ["saw", None, "hostel"]
 

@@ -144,9 +144,6 @@ def test_the_plain_search_finds_what_the_automaton_finds():
 
 
 def test_a_finder_without_an_automaton_finds_the_same(shelf):
-    index, text = (
-        shelf[0].index,
-        "Like Blade Runner 2049, but '71 and Spider-Man: Homecoming's end",
-    )
-    plain = mention_finder.finder(index, [f"{title} ({year})" for title, year in FILMS])
+    text = "Like Blade Runner 2049, but '71 and Spider-Man: Homecoming's end"
+    plain = mention_finder.finder(shelf[0].index, [f"{title} ({year})" for title, year in FILMS])
     assert catalog.in_text(plain, text) == catalog.in_text(shelf[0], text) != []
