@@ -24,8 +24,11 @@ def disputed(proposals: pl.DataFrame, one: Who, other: Who) -> set[str]:
 
     If the rules find nothing, that is no opinion: they know few words.
     """
-    present = proposals.filter(verdict="present").select("proposer", "version", "subject", "trait").rows()
-    by_one, by_other = ({row[2:] for row in present if row[:2] == key} for key in (one, other))
+    present = proposals.filter(verdict="present")
+    by_one, by_other = (
+        set(present.filter(proposer=name, version=version).select("subject", "trait").iter_rows())
+        for name, version in (one, other)
+    )
     pairs = (by_one - by_other if other[0] != "rules" else set()) | (by_other - by_one if one[0] != "rules" else set())
     return {subject for subject, _ in pairs}
 
