@@ -208,11 +208,10 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
         reading = _reading(job, subject, part, reply.content)
         if reading.error is None:
             readings.append((reading, part))
+            job.rejected += reading.rejected
         else:
             faults.append((subject.subject, reading.error, reply.content))
     _note_texts(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.answered])
-    for reading, _ in readings:
-        job.rejected += reading.rejected
     proposals = prompting.proposal_rows(reading for reading, _ in readings)
     jobs.save(job, proposals, [(reading.subject, part) for reading, part in readings])
     jobs.drop(job, faults)
