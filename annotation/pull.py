@@ -149,7 +149,7 @@ def _marked_spans(state: ReviewState) -> dict[tuple[str, str, str, str], list[li
 
 
 def unkeyed(state: ReviewState) -> set[str]:
-    """`task_id` of the tasks whose files the previous version may have handed out without a key. Tasks that went to a
+    """`Task.id` of the tasks whose files the previous version may have handed out without a key. Tasks that went to a
     server are not among them: everybody there may have seen their ids."""
     keys = workspace.read(state.ws, tables.KEYED)["task"]
     if keys.str.ends_with(SHEET).any():  # the first push with keys has recorded them

@@ -190,18 +190,14 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
         frame.join(placed, on="row", how="left", maintain_order="left")
         .with_columns(changed=moved)
         .with_columns(
-            out=pl.when(BACK)
-            .then(pl.lit(HANDED_BACK))
-            .when(_TAKEN_BACK)
-            .then(pl.lit(SET_ASIDE))
-            .when(~in_taxonomy)  # before `fault`: nobody is asked about it again
-            .then(pl.lit(NO_TRAIT))
-            .when(pl.col("fault").is_not_null())
-            .then(pl.col("fault"))
-            .when(old_star(taxonomy))
-            .then(pl.lit(OTHER_TAXONOMY))
-            .when(pl.col("role") == "other")
-            .then(pl.lit(NOT_ASSIGNED)),
+            out=pl.coalesce(
+                pl.when(BACK).then(pl.lit(HANDED_BACK)),
+                pl.when(_TAKEN_BACK).then(pl.lit(SET_ASIDE)),
+                pl.when(~in_taxonomy).then(pl.lit(NO_TRAIT)),  # before `fault`: nobody is asked about it again
+                "fault",
+                pl.when(old_star(taxonomy)).then(pl.lit(OTHER_TAXONOMY)),
+                pl.when(pl.col("role") == "other").then(pl.lit(NOT_ASSIGNED)),
+            ),
             spans=pl.when("changed").then(pl.coalesce("again", "spans")).otherwise("spans"),
             digest=pl.coalesce("now", "digest"),
         )

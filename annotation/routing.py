@@ -256,8 +256,10 @@ def units(
     with_claims = rows.filter(~pl.col("why").is_in(BLIND)).join(suggestions, on=UNIT, how="left")
     with_claims = with_claims.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
     rows = pl.concat([with_claims, rows.filter(pl.col("why").is_in(BLIND))], how="diagonal_relaxed")
+    own = {name: name.removeprefix("own_") for name in UNITS if name.startswith("own_")}
+    answers = reviews.filter(pl.col("out").is_null()).select(*ANSWER, **own)
     return (
-        _with_own(rows, reviews)
+        rows.join(answers, on=ANSWER, how="left")
         .sort("task", pl.col("trait") == "*", "trait")
         .match_to_schema(UNITS, missing_columns="insert", extra_columns="ignore")
     )
@@ -288,8 +290,3 @@ def _founded(rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     ]
     founded = rows.with_columns(pl.Series("spans", quotes, dtype=pl.List(SPAN)))
     return founded.filter(pl.col("spans").list.len() > 0)
-
-
-def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
-    cols = {name.removeprefix("own_"): name for name in UNITS if name.startswith("own_")}
-    return rows.join(reviews.filter(pl.col("out").is_null()).select(*ANSWER, *cols).rename(cols), on=ANSWER, how="left")

@@ -35,14 +35,10 @@ def standing(
     latest = last(rows.join(current, on=TEXT, how="semi", maintain_order="left"), *UNIT, "proposer")
     latest = latest.join(_superseded(claims(latest), readings, asked, taxonomy), on="row", how="anti")
     unclaimed = assignments.filter(~pl.col("why").is_in(UNCLAIMED)).join(claims(latest), on=TEXT, how="anti")
-    older = with_last_scores(rows.join(unclaimed, on=TEXT, how="semi", maintain_order="left"))
+    older = rows.join(unclaimed, on=TEXT, how="semi", maintain_order="left")
+    is_last = pl.struct(*UNIT, "proposer").is_last_distinct()  # a proposer that was trained again gives new scores
+    older = older.filter((pl.col("verdict") != "absent") | is_last)
     return pl.concat([older, latest]).unique("row").sort("row").drop("row")
-
-
-def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:
-    """Without the `absent` rows that their proposer has replaced: one that was trained again gives new scores."""
-    is_last = pl.struct(*UNIT, "proposer").is_last_distinct()
-    return proposals.filter((pl.col("verdict") != "absent") | is_last)
 
 
 def sure(proposals: pl.DataFrame, current: pl.DataFrame, taxonomy: Taxonomy, confidence: float) -> pl.DataFrame:

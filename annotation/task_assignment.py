@@ -97,7 +97,9 @@ class Dealer:
         self.plan, self.traits, self.rows, self.spent = plan, _shown_traits(proposals), list[tuple[str, ...]](), 0
         self.over = False  # a task exceeded the budget
         self.left: Counter[str] = Counter()  # tasks still to come, without audits, that a reviewer may get
-        self.found = _all_traits(plan, self.traits)
+        self.found = {key: set(shown) for key, shown in self.traits.items()}  # all that it is known to hold
+        for kind, subject, trait in plan.known:
+            self.found.setdefault((kind, subject), set()).add(trait)
         self.hidden = {name: {trait for reviewer, trait in plan.avoid if reviewer == name} for name in plan.reviewers}
         self.load = dict.fromkeys(plan.reviewers, 0)
         self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
@@ -223,16 +225,8 @@ class Dealer:
             self.today[name] += severe
 
 
-def _all_traits(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[str, str], set[str]]:
-    """(kind, subject) -> the traits that it is known to contain, shown or not."""
-    all_traits = {key: set(shown) for key, shown in traits.items()}
-    for kind, subject, trait in plan.known:
-        all_traits.setdefault((kind, subject), set()).add(trait)
-    return all_traits
-
-
-def _shown_traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
-    """(kind, subject) -> the traits that a task on it would show."""
+def _shown_traits(proposals: pl.DataFrame) -> dict[Key, set[str]]:
+    """The traits that a task on it would show."""
     by_task = claims(proposals.select(*UNIT, "verdict")).group_by(SUBJECT).agg("trait")
     return {(kind, subject): set(traits) for kind, subject, traits in by_task.iter_rows()}
 

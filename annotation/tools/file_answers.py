@@ -4,8 +4,9 @@ pull   rows (files.lines) -> answers; a row that cannot be read is a drop that n
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -17,7 +18,6 @@ from annotation.tools.files import Line, NoSheet, cells, lines
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from annotation.tools.tasks_and_answers import (
-    SHEET,
     VERDICTS,
     Answered,
     Pulled,
@@ -63,7 +63,18 @@ class Records:
 
     def traits_of(self, line: Line) -> list[str]:
         """The traits that a row may name: those of the taxonomy now, and when its file was written."""
-        return [*self.taxonomy.slugs, *self.former.get(_versions(line).get("taxonomy", ""), ())]
+        return [*self.taxonomy.slugs, *self.former.get(self.shown(line)[1].get("taxonomy", ""), ())]
+
+    def shown(self, line: Line) -> tuple[list[str], dict[str, str]]:
+        """The traits that a row's sheet asked, and its guideline and taxonomy: by our record of its key, else by its cell
+        `shown`; nothing if that column is gone."""
+        if record := self.keyed.get(line.cell("task")):
+            asked, guide, taxonomy = record
+        elif match := _SHOWN.fullmatch(line.cell("shown")):
+            asked, guide, taxonomy = (match[3] or "").split(), match[1], match[2]
+        else:
+            return [], {}
+        return asked, {"guideline": guide, "taxonomy": taxonomy}
 
     def past_answers(self, task: Task) -> dict[str, set[str]]:
         return self.before.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
@@ -87,10 +98,14 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
     stamp: dict[str, Any] = {"tool": "files", "simulated": False, "time": None}
     stamp |= {"guideline": guideline(), "taxonomy": records.taxonomy.digest}
     pulled = Pulled()
-    sheets = [_sheet_rows(path, records, named, pulled.no_sheets) for path in paths]
-
-    for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, records.taxonomy) for line in rows)):
-        unfinished, traits = set[str](), _traits_by_task(rows)
+    sheets = [_sheet_rows(path, named, pulled.no_sheets) for path in paths]
+    now = records.taxonomy.digest
+    for rows in sorted(
+        sheets, key=lambda rows: all(records.shown(line)[1].get("taxonomy", now) == now for line in rows)
+    ):
+        unfinished, traits = set[str](), defaultdict[str, set[str]](set)  # task cell -> the traits that have a row
+        for line in rows:
+            traits[line.cell("task")].add(line.trait)
         for line in rows:
             pulled.unread |= {f"{line.file}: {readable(name, 80) or '(without a name)'}" for name in line.unread}
             task = records.task_of(line)
@@ -102,7 +117,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
             else:
                 pulled.empty += [task] * (not answers)
             for answer in answers:
-                row = stamp | _versions(line) | answer
+                row = stamp | records.shown(line)[1] | answer
                 pulled.add(line.place, row)
                 if line.cell("task") in records.old:
                     pulled.once.add(tuple(row[c] for c in ANSWER))
@@ -113,42 +128,15 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
     return pulled
 
 
-def _traits_by_task(rows: Sequence[Line]) -> dict[str, set[str]]:
-    """Task cell -> the traits that have a row; collected once, since each `*` needs them."""
-    traits: dict[str, set[str]] = {}
-    for line in rows:
-        traits.setdefault(line.cell("task"), set()).add(line.trait)
-    return traits
-
-
-def _sheet_rows(path: Path, records: Records, named: Collection[Path], skipped: list[str]) -> list[Line]:
+def _sheet_rows(path: Path, named: Collection[Path], skipped: list[str]) -> list[Line]:
     """The file's rows, each `*` after all others; a file that is no sheet and not in `named` is added to `skipped`."""
     try:
-        return sorted((_with_record(line, records) for line in lines(path)), key=lambda line: line.is_rest)
+        return sorted(lines(path), key=lambda line: line.is_rest)
     except NoSheet:
         if path in named:
             raise
         skipped.append(str(path))
         return []
-
-
-def _with_record(line: Line, records: Records) -> Line:
-    """The row with its cell `shown` replaced by our own record of what was asked."""
-    if line.cell("task") not in records.keyed:
-        return line
-    traits, guideline, taxonomy = records.keyed[line.cell("task")]
-    shown = f"guideline {guideline}, taxonomy {taxonomy}, asked {' '.join(traits)}"
-    return replace(line, cells={**line.cells, "shown": shown})
-
-
-def _versions(line: Line) -> dict[str, str]:
-    """The guideline and taxonomy that the file was written with, if its column is still there."""
-    match = _SHOWN.fullmatch(line.cell("shown"))
-    return {"guideline": match[1], "taxonomy": match[2]} if match else {}
-
-
-def _is_outdated(line: Line, taxonomy: Taxonomy) -> bool:
-    return _versions(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
 
 
 def _row_answers(
@@ -181,8 +169,7 @@ def _check_row(line: Line, task: Task, records: Records, unfinished: Collection[
         raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(slugs)}")
     if line.is_rest and task.role == "adjudicator":
         raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
-    match = _SHOWN.fullmatch(line.cell("shown")) if line.cell("task").endswith(SHEET) else None
-    if match and task.role == "adjudicator" and trait not in (match[3] or "").split():
+    if task.role == "adjudicator" and line.cell("task") in records.keyed and trait not in records.shown(line)[0]:
         raise Refused("not asked", "an adjudicator rules on the disputed traits only")
     if line.is_rest and line.cell("task") in unfinished:
         raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
@@ -219,13 +206,12 @@ def _rest(
     seconds, answers, slugs = _seconds(line), _named(line, task, records), records.traits_of(line)
     with_row = traits_by_task[line.cell("task")]
     earlier = {t: seen for t, seen in records.past_answers(task).items() if t in slugs and t not in with_row}
-    match = _SHOWN.fullmatch(line.cell("shown"))
-    asked = (match[3] or "").split() if match else []
+    asked, versions = records.shown(line)
     if missing := [t for t in asked if t in records.taxonomy.slugs and t not in with_row and t not in earlier]:
         raise Refused("`*` before the rest", f"the row of this task about {missing[0]} is not in the file: put it back")
     rest = _facts(line, task) | {"trait": "*", "verdict": "absent"}
     if task.kind == "sensitivity":
-        digest = match[2] if match else records.taxonomy.digest
+        digest = versions.get("taxonomy", records.taxonomy.digest)
         unnamed = earlier.keys() - {answer["trait"] for answer in answers}
         absent = [t for t in unnamed if digest in (*earlier[t], records.taxonomy.digest)]
         answers = [*(rest | {"trait": trait} for trait in sorted(absent)), *answers]

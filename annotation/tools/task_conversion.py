@@ -164,7 +164,7 @@ def sheets(
     key: Callable[[str, list[str]], str],
 ) -> list[Sheet]:
     """One sheet per open task, in the order of `units`. `sources`: item -> known facts, with their sources. `key` makes
-    a key from a `task_id` and what the task asks (tasks_and_answers.keyed_id)."""
+    a key from a `Task.id` and what the task asks (tasks_and_answers.keyed_id)."""
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
     result = []

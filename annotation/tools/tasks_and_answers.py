@@ -25,11 +25,6 @@ Turns = list[Turn]
 Answered = dict[tuple[str, str, str, str], dict[str, set[str]]]
 
 
-def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str:
-    """Begins with letters, so that no spreadsheet reads it as a number such as 1.2E+05."""
-    return f"task-{digest(kind, subject, text, reviewer, role)}"
-
-
 def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
     """The key of a task for a tool. It depends on what is asked (the taxonomy, and the traits that have a card): if
     other traits are asked later, people get a new task, since the old one never showed these. Nobody without the
@@ -51,7 +46,7 @@ def mark(trait: str, span: Mapping[str, object]) -> str:
 
 
 def base_id(key: str) -> str:
-    """The `task_id` that the key begins with."""
+    """The `Task.id` that the key begins with."""
     return "-".join(key.split("-")[:2])
 
 
@@ -86,7 +81,8 @@ class Task:
 
     @property
     def id(self) -> str:
-        return task_id(self.kind, self.subject, self.digest, self.reviewer, self.role)
+        """Begins with letters, so that no spreadsheet reads it as a number such as 1.2E+05."""
+        return f"task-{digest(*vars(self).values())}"
 
 
 TASK_AND_TEXT = tuple(column.name for column in fields(Task))  # the columns that identify a task and the text it showed
@@ -101,18 +97,18 @@ def rows_by_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any
 
 
 def ids(rows: pl.DataFrame) -> list[str]:
-    """The `task_id` of each row."""
-    return [task_id(*row) for row in rows.select(TASK_AND_TEXT).iter_rows()]
+    """The `Task.id` of each row."""
+    return [Task(*row).id for row in rows.select(TASK_AND_TEXT).iter_rows()]
 
 
 def tasks(rows: pl.DataFrame) -> dict[str, Task]:
-    """`task_id` -> the task, for all tasks in these rows."""
+    """`Task.id` -> the task, for all tasks in these rows."""
     unique_tasks = (Task(*row) for row in rows.select(TASK_AND_TEXT).unique(maintain_order=True).iter_rows())
     return {task.id: task for task in unique_tasks}
 
 
 def shown(assignments: pl.DataFrame, texts: pl.DataFrame) -> dict[str, Task]:
-    """`task_id` -> the task, for every text that a person may have seen: an assignment covers all its revisions."""
+    """`Task.id` -> the task, for every text that a person may have seen: an assignment covers all its revisions."""
     return tasks(assignments.drop("digest").join(texts.select(*SUBJECT, "digest"), on=SUBJECT))
 
 

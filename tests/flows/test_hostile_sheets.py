@@ -10,7 +10,7 @@ import pytest
 from annotation import pull as incoming
 from annotation.review_state import gather
 from annotation.tools.guidelines import guideline
-from annotation.tools.tasks_and_answers import base_id, keyed_id, sheet_id, task_id
+from annotation.tools.tasks_and_answers import Task, base_id, keyed_id, sheet_id
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
@@ -23,7 +23,7 @@ SECRET = bytes(32)  # the secret of another workspace
 
 
 def task(who: str, subject: str = "c1", role: str = "reviewer") -> str:
-    return task_id("sensitivity", subject, f"d-{subject}", who, role)
+    return Task("sensitivity", subject, f"d-{subject}", who, role).id
 
 
 def cell(name: str, value: str | Callable[[str], str], trait: str = "gore", **more: str) -> Callable[[Rows], Rows]:
