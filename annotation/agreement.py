@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 DRAWS = 1_000
 FEW = 10  # with fewer positives than this, alpha says little
-SCHEMA = dict.fromkeys(("kind", "trait"), pl.String) | dict.fromkeys(("units", "positives"), pl.Int64)
-SCHEMA |= dict.fromkeys(("alpha", "low", "high"), pl.Float64)
+SCHEMA = {"kind": pl.String, "trait": pl.String, "units": pl.Int64, "positives": pl.Int64}
+SCHEMA |= {"alpha": pl.Float64, "low": pl.Float64, "high": pl.Float64}
 
 
 def alphas(votes: pl.DataFrame) -> pl.DataFrame:

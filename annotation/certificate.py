@@ -187,13 +187,9 @@ def from_bounds(found: LabelBounds, without: Collection[str] = ()) -> Certificat
 
 def _recall(found: LabelBounds, without: Collection[str] = ()) -> Recall:
     traits = {slug: bound for slug, bound in found.traits.items() if slug not in without}
-    population = Population(
-        subjects=found.claimed + found.undrawn + found.zone - found.gone,
-        claimed=found.claimed,
-        unplaced=found.undrawn,
-        zone=found.zone,
-        gone=found.gone,
-    )
+    subjects = found.claimed + found.undrawn + found.zone - found.gone
+    counts = {name: getattr(found, name) for name in ("claimed", "zone", "gone")}
+    population = Population(subjects=subjects, unplaced=found.undrawn, **counts)
     return Recall(
         population=population,
         missed={slug: _missed(bound, population) for slug, bound in traits.items()},
@@ -241,11 +237,8 @@ def _truth(apart: float | None, blind: Blind) -> Truth:
 
 def _wrong(share: FalseShare) -> Wrong:
     facts = {name: getattr(share, name) for name in Wrong.model_fields if name not in ("left", "wrong")}
-    return Wrong(**facts, left=share.zone - share.rechecked, wrong=_numbers(share.outcomes))
-
-
-def _numbers(outcomes: tuple[int, ...]) -> list[int]:
-    return [number for number, outcome in enumerate(outcomes, 1) if outcome]
+    wrong = [number for number, outcome in enumerate(share.outcomes, 1) if outcome]
+    return Wrong(**facts, left=share.zone - share.rechecked, wrong=wrong)
 
 
 def _outcomes(number: int, numbers: list[int]) -> tuple[int, ...]:

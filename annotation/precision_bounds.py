@@ -16,7 +16,6 @@ from annotation.task_assignment import AUDIT, by_turn
 from saferec_builder.storage.evidence_check import first_fault
 from saferec_builder.storage.tables import LABELS, SPAN, UNIT, digest, last, last_claims
 
-POOLED = "any sensitivity"
 LAST = "g"  # sorts after every place in the draw: for units that have none
 Unit = tuple[str, str]  # conversation, trait
 Units = frozenset[Unit]

@@ -4,19 +4,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import (
-    aggregation,
-    agreement,
-    gold_and_decoys,
-    label_bounds,
-    recall_bounds as recall,
-    rejections,
-    reliability,
-    reviewer_opt_outs as opt_outs,
-    task_assignment,
-)
-from annotation.recall_bounds import LabelBounds
+from annotation import aggregation, agreement, gold_and_decoys, label_bounds, rejections, reliability
+from annotation.recall_bounds import LabelBounds, band, lowers_most
 from annotation.review_state import ReviewState, gather, open_units, reported, undone
+from annotation.reviewer_opt_outs import avoided
+from annotation.task_assignment import claims
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
 from saferec_builder.storage.tables import HANDED_BACK, SUBJECT, TASK, UNIT
@@ -48,11 +40,9 @@ def review_status(ws: Workspace) -> ReviewStatus:
     traits = progress(proposed, assignments, votes, state.disputed, state.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
     undrawn = state.known.filter("current", kind="sensitivity").join(state.design, on=SUBJECT, how="anti")
-    band = recall.band(state.proposals, withheld.without(undrawn, state.withheld)["subject"], bounds.pooled.found)
-    alarms = undone(state)
-    reviewers, units = _reviewers(state), state.judged.height
-    next_step, reports = recall.lowers_most(bounds), reported(state)
-    return ReviewStatus(traits, alphas, reviewers, bounds, units, state.left_out, alarms, next_step, band, reports)
+    advised = band(state.proposals, withheld.without(undrawn, state.withheld)["subject"], bounds.pooled.found)
+    facts = (state.left_out, undone(state), lowers_most(bounds), advised, reported(state))
+    return ReviewStatus(traits, alphas, _reviewers(state), bounds, state.judged.height, *facts)
 
 
 def progress(
@@ -62,7 +52,7 @@ def progress(
 
     `votes` are those of reviewers; a unit is `read` if at least `readers` of them voted, `begun` if fewer did.
     """
-    proposed = task_assignment.claims(proposals).select(UNIT).unique()
+    proposed = claims(proposals).select(UNIT).unique()
     assigned = proposed.join(assignments, on=SUBJECT, how="semi")
     voters = votes.group_by(UNIT).agg(pl.col("reviewer").n_unique())
     parts = {
@@ -95,7 +85,7 @@ def tasks(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
 
 def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     """Each reviewer's tasks, open and rejected ones, median seconds per task, and results on gold and decoys."""
-    units = open_units(state, opt_outs.avoided(state.ws))
+    units = open_units(state, avoided(state.ws))
     counts = tasks(state, units).group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
     counted = state.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())

@@ -9,24 +9,15 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import (
-    connections,
-    controls,
-    gold_and_decoys,
-    outbox,
-    pull,
-    push_checks as checks,
-    reviewer_opt_outs as opt_outs,
-    routing,
-    sampling_design,
-    servers,
-    task_assignment,
-)
+from annotation import connections, controls, gold_and_decoys, outbox, push_checks as checks, routing, servers
 from annotation.page import links
+from annotation.pull import unkeyed
 from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import ReviewState, found_units, gather, queue, still_open
-from annotation.task_assignment import Plan
+from annotation.reviewer_opt_outs import avoided
+from annotation.sampling_design import arrivals, census, zone
+from annotation.task_assignment import Plan, claims, costs
 from annotation.tools import files, task_conversion
 from annotation.tools.guidelines import GUIDELINES, guideline, page_for
 from annotation.tools.tasks_and_answers import TASK_AND_TEXT, keyed_id, sheet_id
@@ -168,7 +159,7 @@ def _plan(state: ReviewState, people: People, limits: Plan, due: pl.DataFrame) -
         batch=batch,
         gold=frozenset(state.gold.select("kind", "subject").iter_rows()),
         orders=state.orders,
-        avoid=opt_outs.avoided(state.ws),
+        avoid=avoided(state.ws),
         known=frozenset(found_units(state).iter_rows()),
         severe=state.taxonomy.severe,
         severe_a_day=settings.severe_a_day,
@@ -184,10 +175,10 @@ def _with_design(state: ReviewState, plan: Plan) -> Plan:
     """The plan with the sampling design; new conversations and items get their place in it before anything is sent."""
     claimed = routing.called_for(state.proposals, plan).union(state.assignments.select("kind", "subject").iter_rows())
     sure = routing.all_sure(state.proposals, state.sure, plan)
-    new = sampling_design.arrivals(state.given, state.design, plan, claimed=claimed, sure=sure, secret=state.ws.secret)
+    new = arrivals(state.given, state.design, plan, claimed=claimed, sure=sure, secret=state.ws.secret)
     workspace.append(state.ws, tables.DESIGN, new)
     rows = pl.concat([state.design, new])
-    return replace(plan, zone=sampling_design.zone(rows), census=sampling_design.census(rows))
+    return replace(plan, zone=zone(rows), census=census(rows))
 
 
 def _units(state: ReviewState, minutes: float) -> int:
@@ -197,7 +188,7 @@ def _units(state: ReviewState, minutes: float) -> int:
     """
     tasks = state.standing.filter(role="reviewer").group_by(tables.TASK).agg(pl.col("seconds").max()).drop_nulls()
     speeds = (
-        tasks.join(task_assignment.costs(state.proposals), on=tables.SUBJECT, how="left")
+        tasks.join(costs(state.proposals), on=tables.SUBJECT, how="left")
         .select(pl.col("seconds") / pl.col("cost").fill_null(1))
         .to_series()
     )
@@ -221,8 +212,8 @@ def _decoys(state: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tupl
         return state.decoys.clear()
     untouched = assignments.join(state.decoys, on=tables.SUBJECT, how="anti")
     untouched = untouched.join(state.reviews, on=tables.SUBJECT, how="anti")
-    claims = task_assignment.claims(state.ever)  # a former claim may be right
-    return gold_and_decoys.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid=avoid)
+    ever_claimed = claims(state.ever)  # a former claim may be right
+    return gold_and_decoys.decoys(untouched, state.given, ever_claimed, state.gold, state.taxonomy, share, avoid=avoid)
 
 
 # ---- where to send it
@@ -246,7 +237,7 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(sheet_id, state.ws.secret, guideline())
         open_sheets = task_conversion.sheets(due, state.texts, state.taxonomy, {}, key)
         # tasks assigned before files had keys are recorded too: their files may still come back
-        old = [(task, list[str](), list[str](), "", "") for task in sorted(pull.unkeyed(state))]
+        old = [(task, list[str](), list[str](), "", "") for task in sorted(unkeyed(state))]
         rows = [*old, *(task_conversion.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets)]
         workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
         count = files.push(open_sheets, state.taxonomy, guideline(), paths)

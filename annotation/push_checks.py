@@ -1,5 +1,6 @@
 """Checks before a push: unfit reviewers, missing texts, and answers in files that it would overwrite."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +33,7 @@ def check_people(people: People, assignments: pl.DataFrame) -> None:
     if not people.names:
         raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
     for name in people.names:
-        if (
-            not name.replace("-", "").replace("_", "").replace(".", "").isalnum()
-            or name.startswith(".")
-            or len(name) > 64
-        ):
+        if not re.fullmatch(r"(?!\.)(?=.*[^\W_])[\w.-]{1,64}", name):
             raise UsageError(
                 f"reviewer {name[:80]!r}: a name has at most 64 letters, digits and -_. only; it becomes a file's name"
             )

@@ -16,18 +16,7 @@ from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, cla
 from saferec_builder.core import titles
 from saferec_builder.storage import tables
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
-from saferec_builder.storage.tables import (
-    ANSWER,
-    ASSIGNMENTS,
-    HANDED_BACK,
-    SPAN,
-    SUBJECT,
-    TASK,
-    TURN,
-    UNIT,
-    digest,
-    last,
-)
+from saferec_builder.storage.tables import ANSWER, ASSIGNMENTS, SPAN, SUBJECT, TASK, UNIT, digest, last
 
 Rows = list[tuple[str, ...]]
 
@@ -36,7 +25,7 @@ TEXTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "subject": pl.String,
     "digest": pl.String,
     "head": pl.String,  # "Title (Year), film, drama" of an item, null for a conversation
-    "turns": pl.List(TURN),  # of an item: its plot, as one turn
+    "turns": pl.List(tables.TURN),  # of an item: its plot, as one turn
     "current": pl.Boolean,  # false: an older revision, kept because it may have reviews
 }
 
@@ -184,7 +173,7 @@ def revoked(
         for role, visible in units.items()
     ]
     parts += [
-        reviews.filter(out=HANDED_BACK),
+        reviews.filter(out=tables.HANDED_BACK),
         assignments.join(reviews.filter(out=SET_ASIDE), on="reviewer", how="semi"),
     ]
     taken_back = pl.concat(part.select(TASK) for part in parts).unique()

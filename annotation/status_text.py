@@ -33,7 +33,7 @@ def lines(found: ReviewStatus) -> list[str]:
         for row in found.traits.iter_rows(named=True)
     ]
     missed = {**bounds.traits, recall_bounds.POOLED: bounds.pooled}
-    wrong = {**bounds.false, **({precision_bounds.POOLED: bounds.false_pooled} if bounds.false_pooled else {})}
+    wrong = {**bounds.false, **({recall_bounds.POOLED: bounds.false_pooled} if bounds.false_pooled else {})}
     rows = [
         [name, recall_bounds.words(bound), *([precision_bounds.words(wrong[name])] if name in wrong else [])]
         for name, bound in missed.items()

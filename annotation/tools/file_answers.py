@@ -17,16 +17,7 @@ import polars as pl
 from annotation.tools.files import Line, NoSheet, cells, lines
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
-from annotation.tools.tasks_and_answers import (
-    VERDICTS,
-    Answered,
-    Pulled,
-    Refused,
-    Task,
-    Turns,
-    base_id,
-    unit_id,
-)
+from annotation.tools.tasks_and_answers import VERDICTS, Answered, Pulled, Refused, Task, Turns, base_id, unit_id
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.sources import readable
 from saferec_builder.storage import evidence_check as evidence
@@ -66,8 +57,8 @@ class Records:
         return [*self.taxonomy.slugs, *self.former.get(self.shown(line)[1].get("taxonomy", ""), ())]
 
     def shown(self, line: Line) -> tuple[list[str], dict[str, str]]:
-        """The traits that a row's sheet asked, and its guideline and taxonomy: by our record of its key, else by its cell
-        `shown`; nothing if that column is gone."""
+        """The traits that a row's sheet asked, and its guideline and taxonomy: by our record of its key, else by the
+        cell `shown`; nothing if that column is gone."""
         if record := self.keyed.get(line.cell("task")):
             asked, guide, taxonomy = record
         elif match := _SHOWN.fullmatch(line.cell("shown")):

@@ -8,6 +8,9 @@ from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, ReviewError
 
+_IS_IT = "is this address really the review server?"
+_UNCLEAR = f"the answer was not understood: {_IS_IT}"
+
 
 class Unsure(ReviewError):
     """The server may have done what was asked: a timeout, a broken connection, a 5xx. Check before sending again."""
@@ -75,17 +78,15 @@ def translated_errors(url: str, doing: str, *refusals: type[Exception], hide: st
         body = _masked(hide, str(getattr(fault, "body", fault)))
         raise _error_of(getattr(fault, "status_code", None), body, where) from None
     except KeyTwice as fault:
-        raise ReviewError(f"{where}: {fault}: is this address really the review server?") from None
+        raise ReviewError(f"{where}: {fault}: {_IS_IT}") from None
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         problem = f"{fault.title}, {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
-        raise ReviewError(f"{where}: not understood ({problem}): is this address really the review server?") from None
+        raise ReviewError(f"{where}: not understood ({problem}): {_IS_IT}") from None
     except (ValueError, RecursionError):  # from a JSON reader: too many digits or brackets
-        raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
+        raise ReviewError(f"{where}: no JSON came back: {_IS_IT}") from None
     except (TypeError, AttributeError, LookupError):  # from a library, if a reply has an unexpected shape
-        raise ReviewError(
-            f"{where}: the answer was not understood: is this address really the review server?"
-        ) from None
+        raise ReviewError(f"{where}: {_UNCLEAR}") from None
 
 
 def _masked(hide: str, text: str) -> str:
@@ -94,7 +95,7 @@ def _masked(hide: str, text: str) -> str:
 
 def _error_of(status: int | None, body: str, where: str) -> ReviewError:
     if status is None or 200 <= status < 300:
-        return ReviewError(f"{where}: the answer was not understood: is this address really the review server?")
+        return ReviewError(f"{where}: {_UNCLEAR}")
     if status >= 500 or status in (408, 429):
         return Broken(f"{where}: {status}: run the command again")
     if status == 404:

@@ -13,16 +13,7 @@ from typing import Any
 import polars as pl
 
 from annotation.tools.quotes import only
-from annotation.tools.tasks_and_answers import (
-    VERDICTS,
-    Pulled,
-    Task,
-    Turn,
-    Turns,
-    mark,
-    rows_by_task,
-    warning,
-)
+from annotation.tools.tasks_and_answers import VERDICTS, Pulled, Task, Turn, Turns, mark, rows_by_task, warning
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
