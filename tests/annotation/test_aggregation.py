@@ -115,9 +115,8 @@ def test_who_read_a_plot_and_passed_over_what_another_marked_disputes_it():
     rows = [review("ann", "gore", "present", **flag), *(review(name, "*", "absent", **flag) for name in ("ann", "bo"))]
     valid, _ = standing(reviews(*rows), texts(("d1", TEXT), kind="item_flag"), THREE)
     judged = adjudicate(votes(valid, THREE), tables.LABELS.empty)
-    assert disputed(votes(valid, THREE)).rows() == [("item_flag", "c1", "gore")] and judged["verdict"].to_list() == [
-        None
-    ]
+    assert disputed(votes(valid, THREE)).rows() == [("item_flag", "c1", "gore")]
+    assert judged["verdict"].to_list() == [None]
     # for the bound on what readers of plots miss, the other two traits are absent: both read the plot to its end
     plot_labels = plots(judged, valid, THREE.slugs).sort("trait")
     verdicts = dict(plot_labels.select("trait", "verdict").iter_rows())
@@ -143,13 +142,10 @@ def test_a_star_says_nothing_about_a_plot_or_under_another_taxonomy():
 
 
 def appended(before: pl.DataFrame, *rows: dict, text: pl.DataFrame | None = None) -> pl.DataFrame:
-    added = changed(pl.DataFrame([*labels(*rows, text=text, before=before).values()], schema=_no_id()), before)
+    judged = tables.LABELS.frame(labels(*rows, text=text, before=before).values()).drop("label")
+    added = changed(judged, before)
     assert not set(added["label"]) & set(before["label"])
     return pl.concat([before, added])
-
-
-def _no_id() -> pl.Schema:
-    return pl.Schema({column: dtype for column, dtype in tables.LABELS.schema.items() if column != "label"})
 
 
 def test_labels_are_appended_only_where_they_changed_and_may_come_back():
@@ -189,7 +185,7 @@ def test_the_adjudicator_sees_arguments_and_no_names():
 
 def test_item_labels_become_warnings_and_are_taken_back():
     rows = [("l1", "present"), ("l2", None), ("l3", "absent")]
-    fixed = dict.fromkeys(tables.LABELS.columns) | {"kind": "item_flag", "subject": "i1", "trait": "gore"}
+    fixed = {"kind": "item_flag", "subject": "i1", "trait": "gore"}
     frame = tables.LABELS.frame([fixed | {"label": name, "verdict": verdict} for name, verdict in rows])
     rows_of_warnings = tables.check(warnings(frame), tables.WARNINGS)
     answers = rows_of_warnings.select("ref", "topic", "answer").rows()

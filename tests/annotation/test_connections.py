@@ -10,6 +10,7 @@ from annotation.review_destinations import Argilla, LabelStudio
 from annotation.review_state import gather
 from annotation.tools import local_label_studio as local
 from annotation.tools.label_studio_client import Server
+from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import workspace as store
 from tests.worlds.review_team import TWO
@@ -79,13 +80,6 @@ def test_our_own_server_is_started_once_and_stopped(ws: store.Workspace, monkeyp
     passwords = str(ws.root / "label-studio" / "server.json")
     figures = {"url": URL, "login": "o@x", "passwords": passwords, "reviewers": {"ann": "ann@x"}}
     for added in (1, 0):
-        counts = connections.start(ws)
-        assert (counts.command, counts.added, counts.skipped, counts.figures) == (
-            "review up",
-            added,
-            1 - added,
-            figures,
-        )
+        assert connections.start(ws) == Counts("review up", added, 1 - added, figures=figures)
     for added in (1, 0):
-        counts = connections.stop(ws)
-        assert (counts.command, counts.added, counts.figures) == ("review down", added, {"stopped": bool(added)})
+        assert connections.stop(ws) == Counts("review down", added, figures={"stopped": bool(added)})

@@ -3,17 +3,8 @@
 import polars as pl
 import pytest
 
-from annotation.controls import (
-    Blind,
-    blind_misses,
-    breaks_at,
-    label_votes,
-    of_the_truth,
-    plant,
-    readings,
-    supply,
-    words,
-)
+from annotation import controls
+from annotation.controls import Blind, blind_misses, breaks_at, of_the_truth, plant, readings, words
 from annotation.routing import Plan, texts, units
 from saferec_builder.storage import tables
 from tests.worlds import blind_worlds as worlds
@@ -58,14 +49,13 @@ def test_only_what_people_found_by_themselves_comes_back():
     )
     claimed = proposals(("c3", "needles", "unsure"), ("c1", "gore", "present"))
     decoys = frame("subject reviewer trait", ("c4", "ann", "needles")).with_columns(spans=None).cast(NONE.schema)
-    assert supply(judged, claimed, decoys)["subject"].to_list() == ["c1", "c2"]
+    assert controls.supply(judged, claimed, decoys)["subject"].to_list() == ["c1", "c2"]
 
 
 def test_controls_are_a_share_of_what_a_reviewer_has_and_lie_among_it():
     assigned = planted()
     # di has 30 tasks, so 7 of 37 are at most a fifth, and 8 of 38 are more; ann and bo found all controls themselves
-    controls = assigned.filter(why="control")
-    assert controls["reviewer"].to_list() == ["di"] * 7
+    assert assigned.filter(why="control")["reviewer"].to_list() == ["di"] * 7
     places = assigned.filter(reviewer="di").with_row_index().filter(why="control")["index"].to_list()
     assert places[0] < 20 and places[-1] < 37 and places != list(range(30, 37))
     # there are only ten such conversations, and a push with five other tasks gets five
@@ -87,15 +77,12 @@ def test_nobody_gets_a_control_that_they_know_or_may_not_see():
 
 
 def test_a_control_looks_like_an_audit():
-    text, claims = (
-        texts(conversations("c1", "c2", "c3")),
-        proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3"))),
-    )
+    ids = ("c1", "c2", "c3")
+    text, claims = texts(conversations(*ids)), proposals(*((c, "gore", "present") for c in ids))
     tasks = [given("audit", ("c1", "di")), given("control", ("c2", "di")), given("held_back", ("c3", "di"))]
     reviews = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
-    shown = units(
-        pl.concat(tasks), text, claims, reviews, NO_DISPUTES.with_columns(said=pl.lit(None, pl.List(pl.String)))
-    )
+    no_disputes = NO_DISPUTES.with_columns(said=pl.lit(None, pl.List(pl.String)))
+    shown = units(pl.concat(tasks), text, claims, reviews, no_disputes)
     assert shown["trait"].to_list() == ["*"] * 3
     assert shown.drop("subject", "digest", "why").unique().height == 1
 
@@ -159,7 +146,7 @@ def test_who_corrects_an_answer_has_read_it_blind_all_the_same():
 
 def test_a_control_is_no_vote():
     votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
-    counted = label_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
+    counted = controls.label_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
     assert counted.select("subject", "reviewer").rows() == [("c1", "ann"), ("c2", "di")]
 
 

@@ -23,7 +23,7 @@ from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals, 
 from tests.worlds.settings import review_settings
 
 
-def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_path):
+def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, review, tmp_path):
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n{"item": "i", "violated": []}\n')
     review_settings(ws.root, gold=str(gold))
@@ -35,13 +35,6 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
     status = review("status")
     people = status["reviewers"]
     assert (people["ann"]["gold_found"], people["bo"]["gold_found"], people["bo"]["gold"]) == (1, 0, 1)
-    wrong = tmp_path / "wrong.jsonl"
-    wrong.write_text('{"conversation": "c3", "traits": ["needle"]}')
-    review_settings(ws.root, gold=str(wrong))
-    for text in ('{"conversation": "nowhere", "traits": []}', "no json"):
-        wrong.write_text(text)
-        result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
-        assert (result.code, result.err.count("\n"), "wrong.jsonl:1" in result.err) == (1, 1, True)
 
 
 def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review):
@@ -125,12 +118,14 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     assert planted.height > 1_000
     shown = tasks.filter(role="reviewer").join(props.select("subject", "trait"), on="subject")
     shown = pl.concat([shown.select("reviewer", "trait"), planted.select("reviewer", "trait")])
-    rulings = tasks.filter(role="adjudicator").join(disputed, on=["kind", "subject"]).select("reviewer", "trait")
     assert not avoid & set(shown.iter_rows())
     # a ruling task may hold a unit that cy avoids beside another one: `revoked` takes the whole task back
     returned = revoked(tasks, props.select(UNIT), disputed, tables.REVIEWS.empty.with_columns(out=pl.lit("")), avoid)
-    kept = rulings.with_columns(subject=pl.lit("")).clear() if rulings.is_empty() else tasks.filter(role="adjudicator")
-    kept = kept.join(returned, on=["kind", "subject", "reviewer"], how="anti").join(disputed, on=["kind", "subject"])
+    kept = (
+        tasks.filter(role="adjudicator")
+        .join(returned, on=["kind", "subject", "reviewer"], how="anti")
+        .join(disputed, on=["kind", "subject"])
+    )
     assert not avoid & set(kept.select("reviewer", "trait").iter_rows())
     assert not planted.join(props.select("subject", "trait"), on=["subject", "trait"]).height
     assert not set(planted["trait"]) & SEVERE

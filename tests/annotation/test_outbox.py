@@ -22,11 +22,7 @@ SOAK = bool(os.environ.get("SAFEREC_SOAK"))
 SEEDS = 120 if SOAK else 3  # each has six pushes, half of which break off
 
 
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    review_settings(workspace.root, decoys=0.5)
-    return workspace
+ws = review_world.ws_with_decoys
 
 
 def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:

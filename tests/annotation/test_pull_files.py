@@ -147,9 +147,9 @@ def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) ->
     starts = [words.index("blood makes"), words.index("blood again")]
     spans = [[{"turn": 0, "start": n, "end": n + 5, "quote": "blood"}] for n in starts]
     turns = [{"role": "seeker", "text": words, "items": []}]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c9", "digest": "d9", "source": "messages"}
+    row = {"conversation": "c9", "digest": "d9", "source": "messages"}
     store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row | {"source_id": "c9", "turns": turns}]))
-    row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "c9", "kind": "sensitivity", "subject": "c9"}
+    row = {"proposal": "c9", "kind": "sensitivity", "subject": "c9"}
     row |= {"trait": "gore", "digest": "d9", "verdict": "present", "spans": spans[0], "proposer": "rules"}
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([row]))
     review("push", *TWO)
@@ -165,27 +165,17 @@ def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) ->
     assert says(quote="blood again", turn="1")[0]["start"] == starts[1]
 
 
-def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None:
+def test_of_all_files_in_a_folder_the_csvs_are_read_and_other_tables_are_named(ws, review) -> None:
+    """A name in capitals, as some mail programs write it, was skipped, and so was a spreadsheet's own format."""
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", yes)
-    (ws.root / "review" / "._ann.csv").write_bytes(b"\x00\x05\x16\x07\xb0\xff\xfe")
-    assert review("pull")["added"] > 0
-
-
-def test_a_sheet_that_came_back_in_another_format_is_named(ws, review) -> None:
-    """Beside its empty CSV it was passed over without a word."""
-    review("push", *TWO)
+    folder = ws.root / "review"
+    edit(folder / "ann.csv", yes)
+    (folder / "ann.csv").rename(folder / "ANN.CSV")
+    (folder / "._ann.csv").write_bytes(b"\x00\x05\x16\x07\xb0\xff\xfe")  # macOS puts it beside a file
     for name in ("ann.XLSX", "~$ann.xlsx", "ann.md"):
-        (ws.root / "review" / name).write_bytes(b"PK")
-    assert review("pull")["no_sheets"] == [str(ws.root / "review" / "ann.XLSX")]
-
-
-def test_a_file_that_came_back_in_capitals_is_read(ws, review) -> None:
-    """Some mail programs and older systems write names like this: in a folder the file was skipped silently."""
-    review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", yes)
-    (ws.root / "review" / "ann.csv").rename(ws.root / "review" / "ANN.CSV")
-    assert review("pull")["added"] == 4
+        (folder / name).write_bytes(b"PK")
+    pulled = review("pull")
+    assert (pulled["added"], pulled["no_sheets"]) == (4, [str(folder / "ann.XLSX")])
 
 
 def test_a_column_that_is_not_read_is_named(ws, review) -> None:

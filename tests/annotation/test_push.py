@@ -2,11 +2,8 @@
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from annotation.page.tasks import Tasks
 from annotation.push import push
@@ -20,37 +17,25 @@ from tests.worlds.settings import review_settings
 # ---- files
 
 
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    review_settings(workspace.root, decoys=0.5)
-    return workspace
+ws = review_world.ws_with_decoys
 
 
-@pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
-    """Names of files for which the disk has no room."""
-    names, replacing = set[str](), whole_files.replacing
+def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, monkeypatch):
+    """ann's file does not take its place either: half a push would be dealt again."""
+    words, replacing = ("review", "push", *FILES, *ALL, "-C", ws.root), whole_files.replacing
 
     def refusing(path: Path, *mode: int) -> Any:
-        if path.name in names:
+        if path.name == "bo.csv":
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         return replacing(path, *mode)
 
     monkeypatch.setattr(whole_files, "replacing", refusing)
-    yield names
-
-
-def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, full):
-    """ann's file does not take its place either: half a push would be dealt again."""
-    words = ("review", "push", *FILES, *ALL, "-C", ws.root)
-    full.add("bo.csv")
     result = cli(*words)
     assert (result.code, result.err.count("\n")) == (1, 1), result.err
     assert "bo.csv: No space left" in result.err and "0 of 8 new tasks arrived and are assigned" in result.err
     assert given(ws) == in_files(ws) == set()
     assert cli(*words).code == 1 and not given(ws)  # still no room
-    full.clear()
+    monkeypatch.setattr(whole_files, "replacing", replacing)
     assert cli(*words, "--json").json["added"] == 8
     assert given(ws) == in_files(ws) == {(name, c) for name in ("ann", "bo") for c in TEXTS}
     assert planted(ws) == shown_in_files(ws) and nothing_is_left(ws)

@@ -105,12 +105,18 @@ def test_a_mistake_is_one_line(ws, cli, words, says):
     assert store.read(ws, tables.ASSIGNMENTS).is_empty()
 
 
-@pytest.mark.parametrize("row", ['{"conversation": [], "traits": []}', "[" * 100_000])
-def test_gold_of_another_shape_is_one_line(ws, cli, row):
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        *((row, "found ") for row in ('{"conversation": [], "traits": []}', "no json", "[" * 100_000)),
+        ('{"conversation": "nowhere", "traits": []}', "no conversation 'nowhere' in this workspace: mine it first"),
+    ],
+)
+def test_gold_of_another_shape_is_one_line(ws, cli, row, says):
     (ws.root / "gold.jsonl").write_text(row)
     review_settings(ws.root, gold="gold.jsonl")
     result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
-    assert (result.code, result.err.count("\n"), "gold.jsonl:1: found" in result.err) == (1, 1, True), result.err
+    assert (result.code, result.err.count("\n"), f"gold.jsonl:1: {says}" in result.err) == (1, 1, True), result.err
 
 
 def test_empty_workspaces_say_what_to_run_first(workspace, cli):

@@ -72,8 +72,7 @@ def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it()
     plan = Plan(("ann", "bo"), audit=0.1)
     assigned = sent(plan)
     bos = assigned.filter(reviewer="bo", why="proposed").head(30)
-    rows = [dict.fromkeys(tables.REVIEWS.columns) | row for row in bos.select("kind", "subject", "reviewer").to_dicts()]
-    reviews = tables.REVIEWS.frame(rows).with_columns(
+    reviews = tables.REVIEWS.frame(bos.select("kind", "subject", "reviewer").to_dicts()).with_columns(
         trait=pl.lit("*"), role=pl.lit("reviewer"), out=pl.lit(tables.HANDED_BACK)
     )
     returned = revoked(assigned, PROPS, NO_DISPUTES, reviews, frozenset())

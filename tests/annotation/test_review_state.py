@@ -38,7 +38,7 @@ def test_a_task_keeps_its_warning_where_the_severe_quote_left_the_text(workspace
     store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim]))
     push.push(workspace, ["ann", "bo"], to=Files())
     turns = [{"role": "seeker", "text": "Any good [name]?", "items": []}]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c3", "digest": "d-c3b", "turns": turns}
+    row = {"conversation": "c3", "digest": "d-c3b", "turns": turns}
     row |= {"source": "messages", "source_id": "c3"}
     store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
     state = desk.gather(workspace)

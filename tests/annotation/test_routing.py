@@ -10,19 +10,11 @@ from annotation.gold_and_decoys import shown
 from annotation.routing import Plan, drawn, found_units, route, short, texts, units
 from saferec_builder.storage import tables
 from saferec_builder.storage.config import Review
+from tests.worlds import routing as world
 from tests.worlds.reviewing import SEVERE
-from tests.worlds.routing import (
-    MANY,
-    NO_DISPUTES,
-    PEOPLE,
-    answer,
-    by_draw,
-    conversations,
-    designed,
-    planned,
-    proposals,
-    send,
-)
+from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, by_draw, conversations, proposals, send
+
+FILM = {"domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": "blood"}
 
 
 def test_an_opt_out_holds_for_what_proposals_gold_and_answers_that_count_found():
@@ -134,7 +126,7 @@ def test_what_was_drawn_once_gets_all_its_readers_under_a_smaller_share():
     added = send(text, props, tasks, readers=3, audit=0.1)
     assert Counter(added.select("reviewer", "why").iter_rows()) == {("di", "audit"): 40}
     returned = tasks.filter(reviewer="ann").head(3).select("kind", "subject", "reviewer")
-    plan = planned(Plan(PEOPLE, audit=0.1), designed(text, props, Plan(PEOPLE, everything=True)))
+    plan = world.planned(Plan(PEOPLE, audit=0.1), world.designed(text, props, Plan(PEOPLE, everything=True)))
     assert route(text, props, tasks, NO_DISPUTES, plan, returned)["subject"].sort().equals(returned["subject"].sort())
     smaller = replace(plan, reviewers=("ann", "bo"))
     assert short(text, props, tasks, NO_DISPUTES, smaller, returned) == [("sensitivity", "readers")] * 3
@@ -142,8 +134,7 @@ def test_what_was_drawn_once_gets_all_its_readers_under_a_smaller_share():
 
 
 def test_all_takes_every_conversation_but_not_every_item():
-    film = {"domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": "blood"}
-    items = pl.DataFrame([film | {"item": "i1"}, film | {"item": "i2"}])
+    items = pl.DataFrame([FILM | {"item": "i1"}, FILM | {"item": "i2"}])
     props = proposals(("i1", "gore", "present"), kind="item_flag")
     assigned = send(texts(conversations("c1", "c2"), items), props, everything=True)
     readers = Counter(assigned.select("kind", "subject").rows())
@@ -221,9 +212,7 @@ def test_a_finished_task_is_not_shown_and_an_open_one_shows_what_was_answered():
 
 def test_the_adjudicator_is_asked_about_disputes_only():
     props = proposals(("c1", "gore", "present"), ("c1", "needles", "present"))
-    case = pl.DataFrame(
-        {"kind": ["sensitivity"], "subject": ["c1"], "trait": ["gore"], "said": [["absent", "present"]]}
-    )
+    case = pl.DataFrame([{"kind": "sensitivity", "subject": "c1", "trait": "gore", "said": ["absent", "present"]}])
     task = route(texts(conversations("c1")), props, tables.ASSIGNMENTS.empty, case.drop("said"), Plan(adjudicator="cy"))
     shown = show(task, props, said=case)
     assert shown.select("trait", "said", "verdict").rows() == [("gore", ["absent", "present"], "present")]
@@ -267,8 +256,7 @@ def test_a_budget_is_kept_and_the_next_push_goes_on():
 
 
 def test_a_band_holds_so_many_conversations_whatever_is_doubted_of_plots():
-    film = {"domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": "blood"}
-    text = texts(conversations("c1", "c2", "c3"), pl.DataFrame([film | {"item": f"i{n}"} for n in range(3)]))
+    text = texts(conversations("c1", "c2", "c3"), pl.DataFrame([FILM | {"item": f"i{n}"} for n in range(3)]))
     dialogues = proposals(*((c, "gore", "absent") for c in ("c1", "c2", "c3"))).with_columns(confidence=0.7)
     plots = proposals(*((f"i{n}", "gore", "absent") for n in range(3)), kind="item_flag").with_columns(confidence=0.6)
     assigned = send(text, pl.concat([dialogues, plots]), band=2)

@@ -25,13 +25,7 @@ def given(*ids: str, why: str = "audit", batch: str = "b") -> pl.DataFrame:
     return tables.ASSIGNMENTS.frame(rows)
 
 
-def seen(
-    rows: pl.DataFrame,
-    said: dict[str, str | None],
-    sent: pl.DataFrame,
-    current: list[str] = IDS,
-    auto: frozenset[str] = frozenset(),
-) -> Audit:
+def seen(rows: pl.DataFrame, said: dict, sent: pl.DataFrame, current: list[str] = IDS, auto=frozenset[str]()) -> Audit:
     """Returns the audit of gore. `said`: conversation -> its label."""
     verdicts = {conversation: {"gore": verdict} for conversation, verdict in said.items()}
     strata = design.strata(rows, current, sent, "sensitivity")
@@ -160,7 +154,7 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     audit = seen(rows, dict.fromkeys(CLAIMED[:79], "present"), assigned, auto=frozenset(CLAIMED[12:79]))
     assert (audit.zone, audit.found, audit.open, audit.auto) == (390, 10, 0, 67)
     row = {"kind": "sensitivity", "subject": "c0", "trait": "gore", "verdict": "present", "method": "auto"}
-    auto = tables.LABELS.frame([dict.fromkeys(tables.LABELS.columns) | row])
+    auto = tables.LABELS.frame([row])
     stones = design.tombstones(rows, assigned, auto, tables.REVIEWS.empty, ["c0", "c1"])
     assert sorted(stones["stratum"]) == ["sure", "zone"]  # c0 was a label before it was read as a proposal
     assert sum(audit.outcomes) - audit.holes + audit.elsewhere == 2
@@ -209,7 +203,7 @@ def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str])
     judged = {c: "present" if n < 10 else "absent" for n, c in enumerate(ORDER[:100]) if n != 4}
     current = [c for c in IDS if c not in gone]
     sent = given(*ORDER[:100])
-    rows = [dict.fromkeys(tables.LABELS.columns) | {"label": c, "subject": c, "verdict": v} for c, v in judged.items()]
+    rows = [{"label": c, "subject": c, "verdict": v} for c, v in judged.items()]
     fixed = {"kind": pl.lit("sensitivity"), "trait": pl.lit("gore"), "method": pl.lit("agreed")}
     labels = tables.LABELS.frame(rows).with_columns(**fixed)
     review_rows = [{"review": "r", "kind": "sensitivity", "subject": ORDER[4], "trait": "gore", "verdict": "present"}]

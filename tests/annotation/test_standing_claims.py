@@ -27,7 +27,7 @@ def proposed(*rows: tuple[str, str, str, str], words=NOW, version: str | None = 
         edition = version or WORDS[proposer]
         unit = {"kind": "sensitivity", "subject": subject, "trait": "gore", "digest": text}
         name = tables.digest(*unit.values(), proposer, edition, words["gore"].wording)
-        row = dict.fromkeys(tables.PROPOSALS.schema) | unit | {"proposal": name, "verdict": verdict, "spans": []}
+        row = unit | {"proposal": name, "verdict": verdict, "spans": []}
         proposals.append(row | {"proposer": proposer, "version": edition, "taxonomy": words.digest, "confidence": 0.97})
     return tables.PROPOSALS.frame(proposals)
 

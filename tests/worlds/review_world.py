@@ -54,6 +54,14 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 
 
 @pytest.fixture
+def ws_with_decoys(workspace: store.Workspace) -> store.Workspace:
+    """The same with decoys in half of the proposed tasks."""
+    fill(workspace)
+    review_settings(workspace.root, decoys=0.5)
+    return workspace
+
+
+@pytest.fixture
 def review(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
     return reviewing(cli, ws)
 

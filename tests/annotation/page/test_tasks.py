@@ -383,7 +383,6 @@ def test_who_asks_to_be_removed_is_shown_to_nobody_and_no_answer_is_kept(ws) -> 
 def test_whose_crisis_is_found_while_the_page_is_open_is_shown_to_nobody(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
     assert page.first("ann")["left"] == 2
-    mark = dict.fromkeys(tables.MARKS.columns) | {"conversation": "c1", "digest": "d-c1"}
-    mark |= {"revision": 0, "crisis": True}
+    mark = {"conversation": "c1", "digest": "d-c1", "revision": 0, "crisis": True}
     store.append(ws, tables.MARKS, tables.MARKS.frame([mark]))
     assert page.first("ann")["left"] == 1

@@ -251,8 +251,8 @@ def test_twice_the_tasks_are_twice_the_work(tmp_path, monkeypatch):
 
     def work(n: int) -> int:
         names, reads[0] = [f"c{k}" for k in range(n)], 0
-        rows = [dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": name} for name in names]
-        text = texts(tables.CONVERSATIONS.frame([row | {"digest": "d1", "turns": turns} for row in rows]))
+        rows = [{"conversation": name, "digest": "d1", "turns": turns} for name in names]
+        text = texts(tables.CONVERSATIONS.frame(rows))
         assigned = [("sensitivity", name, "ann", "reviewer", "d1", "proposed", "push-1") for name in names]
         units = [unit(trait, subject=name) for name in names for trait in ("gore", "*")]
         path = fill(write(tmp_path / "ann.csv", *units, text=text), *[{"verdict": "absent"}] * len(units))

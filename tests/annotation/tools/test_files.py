@@ -37,12 +37,7 @@ def test_a_text_that_excel_would_cut_says_so(tmp_path):
     """Whoever read it there judged a part of it, and nothing said so."""
     for turns, warning in ((2, ""), (3, CUT)):
         rows = [{"role": "seeker", "text": "a" * (CELL // 3), "items": []}] * turns
-        conversation = dict.fromkeys(tables.CONVERSATIONS.columns) | {
-            "conversation": "c1",
-            "digest": "d1",
-            "turns": rows,
-        }
-        text = texts(tables.CONVERSATIONS.frame([conversation]))
+        text = texts(tables.CONVERSATIONS.frame([{"conversation": "c1", "digest": "d1", "turns": rows}]))
         assert rows_of(write(tmp_path / "ann.csv", unit("gore"), text=text))[0]["warning"] == warning
 
 

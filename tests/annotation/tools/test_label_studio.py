@@ -28,18 +28,18 @@ def test_a_region_over_several_turns_is_a_span_in_each_of_the_seekers():
 
 
 @pytest.mark.parametrize(
-    ("value", "reason"),
+    "value",
     [
-        ({"start": "0", "end": "0", "startOffset": 2, "endOffset": 3, "text": " "}, "quote not found"),  # nothing
-        ({"start": "0", "end": "0", "startOffset": 3, "endOffset": 13, "text": "no nails"}, "quote not found"),
-        ({"start": "9", "end": "9", "startOffset": 0, "endOffset": 4, "text": "far"}, "quote not found"),
-        ({"start": "?", "text": "odd"}, "quote not found"),
-        ({"start": "2", "end": "2", "startOffset": 7, "endOffset": 12, "text": "no nails"}, "quote not found"),
+        {"start": "0", "end": "0", "startOffset": 2, "endOffset": 3, "text": " "},  # nothing
+        {"start": "0", "end": "0", "startOffset": 3, "endOffset": 13, "text": "no nails"},
+        {"start": "9", "end": "9", "startOffset": 0, "endOffset": 4, "text": "far"},
+        {"start": "?", "text": "odd"},
+        {"start": "2", "end": "2", "startOffset": 7, "endOffset": 12, "text": "no nails"},
     ],
 )
-def test_words_that_are_not_there_are_no_evidence(value, reason):
+def test_words_that_are_not_there_are_no_evidence(value):
     response = exported([control("evidence", **value, paragraphlabels=["needles"]), card("absent")])
-    assert verdicts(response, {"gore"}) == ({"gore": "absent"}, [reason])  # and `*` waits
+    assert verdicts(response, {"gore"}) == ({"gore": "absent"}, ["quote not found"])  # and `*` waits
 
 
 # A server refuses to change a control that was used: if this list changes, LAYOUT must get another word, which makes

@@ -21,10 +21,8 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 PAGE, RULING = (interface(TAXONOMY, ruling) for ruling in (False, True))
 TASK = {"id": 1, "data": {"key": "k1"}, "updated_at": str(DAY), "total_annotations": 0, "cancelled_annotations": 0}
 ANN = {"id": 1, "email": "ann@x.org", "username": None}
-TASKS, LIST = (
-    "GET /api/tasks/?fields=task_only&page={}&page_size={}&project=7",
-    "GET /api/projects/?page={}&page_size=100",
-)
+TASKS = "GET /api/tasks/?fields=task_only&page={}&page_size={}&project=7"
+LIST = "GET /api/projects/?page={}&page_size=100"
 EXPORT = "GET /api/projects/7/export?export_type=JSON"
 
 
@@ -72,10 +70,9 @@ def test_tasks_are_sent_listed_counted_and_deleted(studio) -> None:
     assert studio({sent: {"task_ids": [3, 4]}}).send("7", [{"k": 1}, {"k": 2}]) == ["3", "4"]
     page = {"tasks": [TASK, TASK | {"total_annotations": 1}, TASK | {"cancelled_annotations": 1, "data": None}]}
     keys = [("k1", "1", False), ("k1", "1", True), ("None", "1", True)]
-    assert studio({TASKS.format(1, 500): page, TASKS.format(2, 500): {"tasks": []}}).keys("7") == keys
-    assert (
-        studio({TASKS.format(1, 500): page}).keys("7", 0) == studio({TASKS.format(2, 500): page}).keys("7", 1) == keys
-    )
+    first, second = TASKS.format(1, 500), TASKS.format(2, 500)
+    assert studio({first: page, second: {"tasks": []}}).keys("7") == keys
+    assert studio({first: page}).keys("7", 0) == studio({second: page}).keys("7", 1) == keys
     moved = Reply(307, headers=(("Location", "/moved"),))
     studio({"DELETE /api/tasks/3/": moved, "DELETE /moved": {}}).delete("3")
 
@@ -104,10 +101,8 @@ def test_what_was_touched_since_the_last_look(studio) -> None:
     item = {"filter": "filter:tasks:updated_at", "operator": "greater_or_equal", "type": "Datetime"}
     item |= {"value": "2025-12-31T23:59:00.000000Z"}  # a minute before DAY
     filters = json.dumps({"conjunction": "and", "items": [item]})
-    newest, since = (
-        f"{TASKS.format(1, 1)}&query={order}}}",
-        f'{TASKS.format(1, LOOK)}&query={order}, "filters": {filters}}}',
-    )
+    newest = f"{TASKS.format(1, 1)}&query={order}}}"
+    since = f'{TASKS.format(1, LOOK)}&query={order}, "filters": {filters}}}'
     seven = project(7, "p")
     answered, seen = TASK | {"total_annotations": 1, "id": 2}, frozenset({("4", DAY), ("5", DAY - timedelta(days=1))})
     skipped = TASK | {"cancelled_annotations": 1, "id": 3}

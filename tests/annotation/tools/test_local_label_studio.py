@@ -79,9 +79,7 @@ def test_an_installation_that_fails_says_why_and_is_none(
 ) -> None:
     failed = subprocess.CompletedProcess([], 1, output, error)
     monkeypatch.setattr(subprocess, "run", lambda words, **how: failed)
-    with pytest.raises(
-        ReviewError, match=r"could not be installed: no room left: give a server with --url and --token"
-    ):
+    with pytest.raises(ReviewError, match="could not be installed: no room left: give a server with --url and --token"):
         managed.install(lambda line: None)
     assert not managed.installed()
 

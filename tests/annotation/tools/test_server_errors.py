@@ -6,15 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from annotation.tools import (
-    argilla_client as argilla_server,
-    label_studio_client as label_studio_server,
-    server_errors as failures,
-)
+from annotation.tools import argilla_client, label_studio_client, server_errors as failures
 from saferec_builder.core.errors import ReviewError
 from tests.servers.loopback import Asked, Reply, serving
 
-TOOLS = pytest.mark.parametrize("tool", [label_studio_server, argilla_server], ids=["label-studio", "argilla"])
+TOOLS = pytest.mark.parametrize("tool", [label_studio_client, argilla_client], ids=["label-studio", "argilla"])
 
 
 class Odd:
@@ -65,7 +61,7 @@ def test_what_a_server_answers_is_one_line(tool, odd, status, body, kind, says):
 def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
     """Otherwise every task would be sent a second time."""
     odd.body = b'{"unlike": "anything"}'
-    server = label_studio_server.Server(odd.url, "t", timeout=5.0)
+    server = label_studio_client.Server(odd.url, "t", timeout=5.0)
     with pytest.raises(ReviewError, match="not understood"):
         getattr(server, ask)(1)
 
@@ -81,10 +77,7 @@ def test_a_server_that_is_not_there_is_one_line(tool, url, says):
 
 @TOOLS
 def test_a_missing_library_is_the_line_that_installs_it(tool, monkeypatch):
-    name = tool.__name__.split(".")[-1]
-    monkeypatch.setitem(
-        sys.modules, {"label_studio_client": "label_studio_sdk", "argilla_client": "argilla"}[name], None
-    )
+    monkeypatch.setitem(sys.modules, {label_studio_client: "label_studio_sdk", argilla_client: "argilla"}[tool], None)
     with pytest.raises(ReviewError, match="pip install 'saferec-builder"):
         tool.Server("http://127.0.0.1:9", "t")
 
@@ -98,7 +91,7 @@ def test_a_timeout_leaves_it_open_whether_it_was_done(tool, odd, monkeypatch):
 
 def test_what_a_library_refuses_is_named(odd):
     """The message is not "no JSON came back" when the library refused our own question."""
-    argilla_server.needed()
+    argilla_client.needed()
     from argilla._models import QuestionModel
 
     with (

@@ -9,20 +9,8 @@ from annotation.tools import argilla, label_studio
 from annotation.tools.task_conversion import points, replace_surrogates, take, units16
 from annotation.tools.tasks_and_answers import Pulled, Task
 from saferec_builder.core.errors import ReviewError
-from tests.worlds.sheet_answers import (
-    DONE,
-    STAMP,
-    TASK,
-    TAXONOMY,
-    TURNS,
-    card,
-    control,
-    exported,
-    in_argilla,
-    mark,
-    sheet,
-    verdicts,
-)
+from tests.worlds import sheet_answers as sheets
+from tests.worlds.sheet_answers import DONE, STAMP, TASK, TAXONOMY, TURNS, card, control, exported, mark, verdicts
 
 
 @given(st.text(max_size=40), st.integers(0, 40))
@@ -140,11 +128,7 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing
         ({"changed": "it"}, "changed there", "it (answered 2026-01-01T00:00:00+00:00): it is asked anew"),
         ({"changed": "it", "time": None}, "changed there", "it: it is asked anew"),
         ({"lost": {"needles": "x" * 90}}, "quote not found", f"needles: '{'x' * 80}' does not stand there in our"),
-        (
-            {"present": ["needles"]},
-            "no quote",
-            "needles: `present` needs the words that show it: mark them in the text",
-        ),
+        ({"present": ["needles"]}, "no quote", "needles: `present` needs the words that show it"),
         ({"spans": {"needles": [OTHERS]}}, "not the seeker's words", "needles: 'Sure' is no evidence"),
     ],
 )
@@ -170,11 +154,11 @@ def test_somebody_elses_answer_is_kept_and_set_aside():
 )
 def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
     with pytest.raises(ReviewError, match="propose again"):
-        label_studio.task_of(sheet(**change), TAXONOMY)
+        label_studio.task_of(sheets.sheet(**change), TAXONOMY)
     with pytest.raises(ReviewError, match="propose again"):
-        argilla.record_of(sheet(**change), TAXONOMY)
+        argilla.record_of(sheets.sheet(**change), TAXONOMY)
 
 
 def test_nothing_else_is_no_trait():
     values = {name: {"value": [argilla.NOTHING]} for name in ("present", "unsure")} | {"verdict_1": {"value": "No"}}
-    assert verdicts(in_argilla("submitted", values)) == ({"gore": "absent", "*": "absent"}, [])
+    assert verdicts(sheets.in_argilla("submitted", values)) == ({"gore": "absent", "*": "absent"}, [])
