@@ -16,7 +16,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import TWO, answer, judged, labels
-from tests.worlds.routing import MANY, by_draw, conversations, designed, proposals, send
+from tests.worlds.routing import MANY, by_draw, conversations, designed, given, proposals, send
 from tests.worlds.settings import review_settings
 
 TAXONOMY = traits.load()
@@ -41,8 +41,7 @@ def agreed(*ids: str) -> list[tuple[str, str, str]]:
 
 
 def rechecked(*ids: str) -> pl.DataFrame:
-    rows = [("sensitivity", c, "cy", "adjudicator", "d", "recheck", "b") for c in ids]
-    return tables.ASSIGNMENTS.frame(rows)
+    return given(*ids, why="recheck", who="cy", role="adjudicator")
 
 
 def by_hash(*ids: str) -> list[str]:
@@ -208,8 +207,7 @@ def test_sure_proposals_stay_labels_while_the_audit_reads_on():
     props, reviews, labelled = sure_world(right=120, wrong=0)
     units = precision.carried(precision.sure(props, 0.95), reviews, labelled, UNGIVEN, DRAW)
     audited = sorted((c for c, _ in units), key=by_draw)[:100]
-    rows = [("sensitivity", c, name, "reviewer", "d", "audit", "b") for c in audited for name in ("ann", "bo")]
-    assigned = tables.ASSIGNMENTS.frame(rows)
+    assigned = pl.concat(given(*audited, who=name) for name in ("ann", "bo"))
     reviews = pl.concat([reviews, votes(*agreed(*audited))])
     labelled = judge(reviews, tables.LABELS.empty)
     still_carried = precision.carried(precision.sure(props, 0.95), reviews, labelled, assigned, DRAW)
@@ -243,9 +241,7 @@ def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
     subjects = sorted(MANY, key=by_draw)[:100]
     reviews = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in subjects})
     auto = frozenset((c, "gore") for c in MANY)
-    rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in subjects]
-    assigned = tables.ASSIGNMENTS.frame(rows)
-    recall = bounds.bounds(DRAW, MANY, assigned, reviews, tables.GOLD.empty, SLUGS, auto=auto)
+    recall = bounds.bounds(DRAW, MANY, given(*subjects), reviews, tables.GOLD.empty, SLUGS, auto=auto)
     assert (recall.traits["gore"].misses, recall.traits["needles"].misses) == (0, 100)
 
 

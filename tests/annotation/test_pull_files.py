@@ -87,20 +87,6 @@ def test_an_empty_copy_of_a_file_with_rulings_waits_for_nobody(ws, review):
 
 
 @pytest.mark.slow
-def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
-    review("push", *TWO)
-    file = ws.root / "review" / "ann.csv"
-    edit(file, yes)
-    review("pull", file)
-    edit(file, no)
-    changed = review("pull", file)
-    assert (changed["added"], changed["skipped"]) == (2, 2)  # two units changed, two `*` did not
-    edit(file, yes)
-    assert review("pull", file)["added"] == 2
-    assert store.read(ws, tables.REVIEWS).height == 8
-
-
-@pytest.mark.slow
 def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"

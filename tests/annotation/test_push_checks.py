@@ -76,7 +76,8 @@ def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
     later = ws.root / "from-ann.csv"
     later.write_bytes(file.read_bytes())
     edit(later, no)
-    review("pull", later)
+    changed = review("pull", later)
+    assert (changed["added"], changed["skipped"]) == (2, 2)  # two units changed, two `*` did not
     assert review("push", *TWO)["rows"]["ann"] == 0  # all her tasks are done, and her last answer stands
     verdicts = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")["verdict"]
     assert set(verdicts) == {"absent"}

@@ -12,7 +12,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
 from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, judged, no
-from tests.worlds.routing import NO_DISPUTES, by_draw, conversations, designed, planned, proposals
+from tests.worlds.routing import NO_DISPUTES, by_draw, conversations, designed, given, planned, proposals
 
 IDS = [f"c{n}" for n in range(400)]
 CLAIMED = IDS[:80]
@@ -27,24 +27,21 @@ HELD_BACK = {  # 80 proposals, 10 of them for two people each; in all settings t
 }
 
 
-def audits(*ids: str, why: str = "audit") -> pl.DataFrame:
-    rows = [("sensitivity", c, "ann", "reviewer", "d", why, "b") for c in ids]
-    return tables.ASSIGNMENTS.frame(rows)
-
-
-def told(rows: pl.DataFrame, said: dict[str, dict], given: pl.DataFrame | None = None, **more) -> bounds.LabelBounds:
+def told(rows: pl.DataFrame, said: dict[str, dict], assigned: pl.DataFrame | None = None, **more) -> bounds.LabelBounds:
     """Returns the bounds where the conversations of `said`, and no others, were assigned as audits."""
-    given, ids = audits(*said) if given is None else given, more.pop("current", IDS)
-    return bounds.bounds(rows, ids, given, judged(**said), more.pop("gold", tables.GOLD.empty), TAXONOMY.slugs, **more)
+    assigned, ids = given(*said) if assigned is None else assigned, more.pop("current", IDS)
+    return bounds.bounds(
+        rows, ids, assigned, judged(**said), more.pop("gold", tables.GOLD.empty), TAXONOMY.slugs, **more
+    )
 
 
 def sent(plan: Plan, had: pl.DataFrame = tables.ASSIGNMENTS.empty) -> pl.DataFrame:
     return pl.concat([had, route(TEXT, PROPS, had, NO_DISPUTES, planned(plan, designed(TEXT, PROPS, plan)))])
 
 
-def read(given: pl.DataFrame) -> dict[str, dict]:
+def read(assigned: pl.DataFrame) -> dict[str, dict]:
     """Returns the answers of two people who read all they were given: every claim is right, nothing else is present."""
-    readings = [c for c, n in Counter(given["subject"]).items() if n > 1]
+    readings = [c for c, n in Counter(assigned["subject"]).items() if n > 1]
     return {c: CLEAN | ({"torture": "present"} if c in CLAIMED else {}) for c in readings}
 
 

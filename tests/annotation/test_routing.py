@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import polars as pl
-import pytest
 
 from annotation.gold_and_decoys import shown
 from annotation.routing import Plan, drawn, found_units, route, short, texts, units
@@ -110,6 +109,7 @@ def test_who_joins_later_takes_what_is_new():
 def test_the_audit_is_a_uniform_share_that_only_grows():
     tenth, third = ({c for c in MANY if drawn(by_draw(c), share)} for share in (0.1, 0.3))
     assert tenth < third
+    assert [{drawn(by_draw(c), share) for c in MANY} for share in (0.0, 1.0)] == [{False}, {True}]
     # 300 draws at .1 and .3: 30 and 90 expected, four standard deviations are 20.8 and 31.7
     assert 10 <= len(tenth) <= 50
     assert 59 <= len(third) <= 121
@@ -216,11 +216,6 @@ def test_the_adjudicator_is_asked_about_disputes_only():
     task = route(texts(conversations("c1")), props, tables.ASSIGNMENTS.empty, case.drop("said"), Plan(adjudicator="cy"))
     shown = show(task, props, said=case)
     assert shown.select("trait", "said", "verdict").rows() == [("gore", ["absent", "present"], "present")]
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_no_audit_and_all_of_it(share):
-    assert {drawn(by_draw(c), share) for c in MANY} == {share == 1.0}
 
 
 def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():

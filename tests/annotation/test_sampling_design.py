@@ -10,7 +10,7 @@ from annotation.confidence_bounds import Audit, bound
 from annotation.routing import Plan, all_sure, texts
 from saferec_builder.storage import tables
 from tests.worlds import coverage_worlds as worlds
-from tests.worlds.routing import SECRET, by_draw, conversations, designed, proposals
+from tests.worlds.routing import SECRET, by_draw, conversations, designed, given, proposals
 
 IDS = [f"c{n}" for n in range(400)]
 TEXT = texts(conversations(*IDS))
@@ -18,11 +18,6 @@ ORDER = sorted(IDS, key=by_draw)
 CLAIMED = IDS[:80]
 PROPS = proposals(*((c, "gore", "present") for c in CLAIMED))
 BLANK = designed(TEXT, proposals(), Plan())  # nothing was claimed when they were drawn
-
-
-def given(*ids: str, why: str = "audit", batch: str = "b") -> pl.DataFrame:
-    rows = [("sensitivity", c, "ann", "reviewer", "d", why, batch) for c in ids]
-    return tables.ASSIGNMENTS.frame(rows)
 
 
 def seen(rows: pl.DataFrame, said: dict, sent: pl.DataFrame, current: list[str] = IDS, auto=frozenset[str]()) -> Audit:

@@ -56,6 +56,11 @@ def send(text: pl.DataFrame, props: pl.DataFrame, had: pl.DataFrame = tables.ASS
     return tables.check(route(text, props, had, NO_DISPUTES, full_plan), tables.ASSIGNMENTS)
 
 
+def given(*ids: str, why: str = "audit", who: str = "ann", role: str = "reviewer", batch: str = "b") -> pl.DataFrame:
+    """The assignments of these conversations to one person."""
+    return tables.ASSIGNMENTS.frame(("sensitivity", c, who, role, "d", why, batch) for c in ids)
+
+
 MANY = [f"c{n}" for n in range(300)]
 
 
