@@ -141,11 +141,8 @@ def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
         (pl.col("verdict") == pl.col("label")) & (pl.col("verdict") != "absent")
     )
     explicit, implicit = ((pl.col("form") == form).sum() for form in ("explicit", "implicit"))
-    forms = (
-        alike.filter(pl.col("verdict") == "present")
-        .group_by(UNIT)
-        .agg(form=pl.when(explicit > implicit).then(pl.lit("explicit")).otherwise(pl.lit("implicit")))
-    )
+    form = pl.when(explicit > implicit).then(pl.lit("explicit")).otherwise(pl.lit("implicit"))
+    forms = alike.filter(pl.col("verdict") == "present").group_by(UNIT).agg(form=form)
     spans = (
         alike.select(*UNIT, pl.col("spans"))
         .explode("spans", empty_as_null=False, keep_nulls=False)
@@ -174,9 +171,8 @@ def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     An id covers the unit, verdict, method, reviews and the previous label, so a label that returns is a new row.
     """
     new = differing(judged, labels)
-    ids = [
-        digest(*row) for row in new.select(*UNIT, "verdict", "method", "reviews", "digest", "spans", "had").iter_rows()
-    ]
+    facts = new.select(*UNIT, "verdict", "method", "reviews", "digest", "spans", "had")
+    ids = [digest(*row) for row in facts.iter_rows()]
     return new.with_columns(pl.Series("label", ids, dtype=pl.String)).select(LABELS.columns.keys())
 
 
@@ -202,9 +198,8 @@ def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
     `said` is empty for a label that nobody gave (`auto`).
     """
     rows = by_reviewers(votes).join(disputed, on=UNIT, how="semi")
-    texts = rows.select(*UNIT).with_columns(
-        pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
-    )
+    said = pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
+    texts = rows.select(*UNIT, said)
     units = disputed.join(texts.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
     return units.with_columns(pl.col("said").fill_null([])).sort(UNIT)
 
@@ -212,9 +207,8 @@ def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
 def _opinion(vote: dict[str, Any]) -> str:
     parts = [", ".join(part for part in (vote["verdict"], vote["form"]) if part)]
     parts += [f"“{span['quote']}”" for span in vote["spans"] or []]
-    return ": ".join(parts[:1] + [" | ".join(parts[1:])] * bool(parts[1:])) + (
-        f" ({vote['note']})" if vote["note"] else ""
-    )
+    note = f" ({vote['note']})" if vote["note"] else ""
+    return ": ".join(parts[:1] + [" | ".join(parts[1:])] * bool(parts[1:])) + note
 
 
 def warnings(labels: pl.DataFrame) -> pl.DataFrame:

@@ -39,9 +39,8 @@ def browse(
     if stage == "reported":
         return _reported(ws, state)
     claims = _newest(state.proposals if stage == "proposals" else state.labels, slugs).filter(verdict=verdict)
-    rows = withheld.without(
-        claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi"), state.withheld
-    )
+    rows = claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi")
+    rows = withheld.without(rows, state.withheld)
     texts = texts_on_disk.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
     with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans").unnest("spans")
     text = pl.col("turns").list.get(pl.col("turn")).struct.field("text")

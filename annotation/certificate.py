@@ -298,15 +298,10 @@ def _bounds(stated: Certificate) -> LabelBounds:
 
 
 def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
-    population = stated.population
-    audits = {slug: _audit(missed, population.zone) for slug, missed in stated.missed.items()}
-    return replace(
-        recall_bounds.from_audits(audits, _audit(stated.missed_of_all, population.zone), blind),
-        claimed=population.claimed,
-        undrawn=population.unplaced,
-        zone=population.zone,
-        gone=population.gone,
-    )
+    people = stated.population
+    audits = {slug: _audit(missed, people.zone) for slug, missed in stated.missed.items()}
+    bounds = recall_bounds.from_audits(audits, _audit(stated.missed_of_all, people.zone), blind)
+    return replace(bounds, claimed=people.claimed, undrawn=people.unplaced, zone=people.zone, gone=people.gone)
 
 
 def _audit(missed: Missed, zone: int) -> Audit:

@@ -53,12 +53,11 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
 
 def accounts_of(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: created on the workspace's own, looked up in saferec.toml for a team's."""
-    account_of, facts = account_names(state, server, names), local_label_studio.state(server_folder(state.ws))
+    account_of, folder = account_names(state, server, names), server_folder(state.ws)
+    facts = local_label_studio.state(folder)
     if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_client.Server):
         return {name: account_of.get(name, name) for name in names}
-    emails = {
-        name: local_label_studio.account(server_folder(state.ws), facts, server.invite, name)["email"] for name in names
-    }
+    emails = {name: local_label_studio.account(folder, facts, server.invite, name)["email"] for name in names}
     server.invite()  # ends the invitation link that a killed push left open
     return emails
 

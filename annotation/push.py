@@ -187,11 +187,8 @@ def _units(state: ReviewState, minutes: float) -> int:
     Reviews record seconds per task; a task costs as many units as it has claims.
     """
     tasks = state.standing.filter(role="reviewer").group_by(tables.TASK).agg(pl.col("seconds").max()).drop_nulls()
-    speeds = (
-        tasks.join(costs(state.proposals), on=tables.SUBJECT, how="left")
-        .select(pl.col("seconds") / pl.col("cost").fill_null(1))
-        .to_series()
-    )
+    with_costs = tasks.join(costs(state.proposals), on=tables.SUBJECT, how="left")
+    speeds = with_costs.select(pl.col("seconds") / pl.col("cost").fill_null(1)).to_series()
     seconds = speeds.median() if len(speeds) else 60.0
     return max(1, int(min(60 * minutes / max(float(seconds), 1.0), 1e12))) if minutes else 0  # type: ignore[arg-type]
 

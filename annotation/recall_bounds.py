@@ -170,10 +170,8 @@ def lowers_most(bounds: LabelBounds) -> str | None:
         return f"{bounds.undrawn:,} conversations {text}: what is not known of them counts as missed: {remedy}"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
         text = f"{waiting:,} conversations, proposed or drawn, may hold something that nobody is sure of yet"
-        text += ": each counts as missed until people agree"
-        return (
-            f"{text}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else text
-        )
+        waits = f"; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else ""
+        return f"{text}: each counts as missed until people agree{waits}"
     needed = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
     if not needed:
         return None

@@ -32,14 +32,11 @@ TEXTS: dict[str, pl.DataType | type[pl.DataType]] = {
 
 def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.DataFrame:
     """TEXTS: every revision of every conversation, and the items (as returned by catalog.merge) with their plots."""
-    revisions = conversations.with_row_index("row").select(
-        pl.lit("sensitivity").alias("kind"),
-        pl.col("conversation").alias("subject"),
-        "digest",
-        pl.lit(None, pl.String).alias("head"),
-        "turns",
-        (pl.col("row") == pl.col("row").max().over("conversation")).alias("current"),
+    is_last = pl.col("row") == pl.col("row").max().over("conversation")
+    revisions = conversations.with_row_index("row").with_columns(
+        kind=pl.lit("sensitivity"), subject="conversation", head=pl.lit(None, pl.String), current=is_last
     )
+    revisions = revisions.select(*TEXTS)
     return revisions if items is None else pl.concat([revisions, _plots(items)])
 
 
@@ -192,11 +189,8 @@ def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: D
         return []
     hidden = {trait for name, trait in plan.avoid if name == plan.adjudicator}
     barred = {(kind, subject) for kind, subject, trait in disputed.select(UNIT).iter_rows() if trait in hidden}
-    tasks = (
-        disputed.select("kind", "subject")
-        .unique(maintain_order=True)
-        .join(texts.filter("current"), on=SUBJECT, maintain_order="left")
-    )
+    tasks = disputed.select("kind", "subject").unique(maintain_order=True)
+    tasks = tasks.join(texts.filter("current"), on=SUBJECT, maintain_order="left")
     rows: Rows = []
     for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows():
         key = (kind, subject)

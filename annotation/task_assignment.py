@@ -185,9 +185,8 @@ class Dealer:
         if not self.plan.severe.isdisjoint(self.found.get(key, ())):
             return False
         drawn = kind == "sensitivity" and int(digest("held back", subject), 16) < self.plan.held_back * 2**64
-        return drawn and int(digest("held back from", subject), 16) % self.plan.readers == len(
-            self.have.get(key, set())
-        )
+        earlier = len(self.have.get(key, ()))
+        return drawn and int(digest("held back from", subject), 16) % self.plan.readers == earlier
 
     def _takers(self, due: Due) -> list[str]:
         """The reviewers who may get a task that lacks readers."""

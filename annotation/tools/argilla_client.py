@@ -274,14 +274,9 @@ def _questions_of(mark: str, taxonomy: Taxonomy) -> list[dict[str, Any]]:
 
 def _page_digest(rows: list[dict[str, Any]], guidelines: str) -> str:
     """Digest of what people see of each question, and of the guidelines: the server stores more than that."""
-    visible = {
-        q["name"]: [
-            q["title"],
-            q["required"],
-            [[o["value"], o.get("text"), o.get("description")] for o in q["settings"].get("options") or []],
-        ]
-        for q in rows
-    }
+    keys = ("value", "text", "description")
+    options = [[[o.get(key) for key in keys] for o in q["settings"].get("options") or []] for q in rows]
+    visible = {q["name"]: [q["title"], q["required"], seen] for q, seen in zip(rows, options, strict=True)}
     return page_digest([visible, guidelines.strip()])
 
 

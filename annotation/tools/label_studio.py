@@ -79,9 +79,8 @@ def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
 
 def page_of(task: dict[str, Any]) -> str:
     """Digest of the parts of a task's data that the page shows."""
-    return task_conversion.page_digest(
-        {name: task["data"].get(name) for name in ("ask", "turns", "cards", "labels", "items")}
-    )
+    parts = ("ask", "turns", "cards", "labels", "items")
+    return task_conversion.page_digest({name: task["data"].get(name) for name in parts})
 
 
 def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:

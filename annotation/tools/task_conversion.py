@@ -294,8 +294,8 @@ def take(
         pulled.drop(response.place, NOT_ASSIGNED, detail)
     identity = asdict(task) | {"reviewer": response.who, "role": "other" if other else task.role}
     page_facts = {"guideline": response.guideline, "taxonomy": response.taxonomy}
-    fixed = stamp | {k: v for k, v in page_facts.items() if v} | identity | {"note": response.note, "seconds": None}
-    fixed |= {"time": response.time}
+    fixed = stamp | {k: v for k, v in page_facts.items() if v} | identity
+    fixed |= {"note": response.note, "seconds": None, "time": response.time}
     ruling = task.role == "adjudicator"
     answers = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in answers.items() if a}
