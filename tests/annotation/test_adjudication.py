@@ -7,8 +7,7 @@ import pytest
 from annotation import adjudication as adjudicating
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import workspace as store
-from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, yes
+from tests.worlds.reviewing import TWO, answer, yes
 
 
 def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatch):
@@ -22,8 +21,7 @@ def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatc
 
     monkeypatch.setattr(adjudicating, "_write_certificate", kept)
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", yes)
-    review("pull", ws.root / "review" / "ann.csv")
+    answer(ws, review, ann=yes)
     adjudicate()
     bounds = ws.root / "certificates.json"
     os.utime(bounds, (0, 0))  # FileNotFoundError where there is none

@@ -132,11 +132,8 @@ def test_an_adjudicators_star_rules_on_nothing():
 
 def test_a_star_says_nothing_about_a_plot_or_under_another_taxonomy():
     assert labels(review("ann", "*", "absent", kind="item_flag"), text=texts(("d1", TEXT), kind="item_flag")) == {}
-    valid, drops = standing(
-        reviews(review("ann", "*", "absent", taxonomy="older"), review("ann", "gone", "absent")),
-        texts(("d1", TEXT)),
-        THREE,
-    )
+    rows = reviews(review("ann", "*", "absent", taxonomy="older"), review("ann", "gone", "absent"))
+    valid, drops = standing(rows, texts(("d1", TEXT)), THREE)
     assert drops == {"`*` of another taxonomy": 1, "trait not in the taxonomy": 1}
     assert votes(valid, THREE).is_empty()
 

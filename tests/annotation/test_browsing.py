@@ -5,7 +5,6 @@ import pytest
 from annotation.browsing import browse, count_line
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.csv_rows import edit
 from tests.worlds.review_world import TEXTS, claim
 from tests.worlds.reviewing import TWO, answer, yes
 
@@ -32,8 +31,7 @@ def test_who_is_in_a_crisis_or_asked_to_be_removed_is_not_shown(ws):
 
 def test_a_report_of_personal_data_is_shown_with_each_turn_of_its_text(ws, review):
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", lambda row: yes(row) | {"note": "PII"} if "blood" in row["text"] else {})
-    review("pull", ws.root / "review" / "ann.csv")
+    answer(ws, review, ann=lambda row: yes(row) | {"note": "PII"} if "blood" in row["text"] else {})
     turns = [(n, text, 0, len(text)) for n, text in enumerate((TEXTS["c1"], "Ok!"))]
     assert browse(ws, "reported").rows() == [("c1", "personal data", None, "PII", None, *turn) for turn in turns]
 

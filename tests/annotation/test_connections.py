@@ -16,12 +16,8 @@ from saferec_builder.storage import workspace as store
 from tests.worlds.review_team import TWO
 
 URL = "http://127.0.0.1:9"
-FACTS: local.Facts = {
-    "url": URL,
-    "token": "t",
-    "email": "o@x",
-    "accounts": {"ann": {"email": "ann@x", "password": "p"}},
-}
+ANN: local.Account = {"email": "ann@x", "password": "p"}
+FACTS: local.Facts = {"url": URL, "token": "t", "email": "o@x", "accounts": {"ann": ANN}}
 
 
 @pytest.mark.parametrize(

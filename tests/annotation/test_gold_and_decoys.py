@@ -121,11 +121,8 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     assert not avoid & set(shown.iter_rows())
     # a ruling task may hold a unit that cy avoids beside another one: `revoked` takes the whole task back
     returned = revoked(tasks, props.select(UNIT), disputed, tables.REVIEWS.empty.with_columns(out=pl.lit("")), avoid)
-    kept = (
-        tasks.filter(role="adjudicator")
-        .join(returned, on=["kind", "subject", "reviewer"], how="anti")
-        .join(disputed, on=["kind", "subject"])
-    )
+    kept = tasks.filter(role="adjudicator").join(returned, on=["kind", "subject", "reviewer"], how="anti")
+    kept = kept.join(disputed, on=["kind", "subject"])
     assert not avoid & set(kept.select("reviewer", "trait").iter_rows())
     assert not planted.join(props.select("subject", "trait"), on=["subject", "trait"]).height
     assert not set(planted["trait"]) & SEVERE

@@ -31,12 +31,11 @@ def test_an_answer_that_was_pulled_and_is_gone_is_named_and_counts(workspace, cl
     review = review_world.reviewing(cli, workspace)
     review("push", *ALL)
     for name in ("ann", "bo"):
-        memory.answer(
-            next(remote for remote, (_, _, reader) in memory.held.items() if reader == name), review_world.Verdict()
-        )
+        first = next(remote for remote, (_, _, reader) in memory.held.items() if reader == name)
+        memory.answer(first, review_world.Verdict())
     assert "answers_gone_there" not in review("pull")
     reviews = store.read(workspace, tables.REVIEWS)
-    del memory.answers[next(remote for remote, (_, _, reader) in memory.held.items() if reader == "bo")]
+    del memory.answers[first]
     result = review("pull")
     assert (result["answers_gone_there"], result["added"]) == ({"bo": 1}, 0)
     assert store.read(workspace, tables.REVIEWS).equals(reviews)

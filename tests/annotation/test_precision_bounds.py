@@ -80,22 +80,20 @@ def test_a_label_that_is_none_any_more_draws_no_others():
 
 def test_what_was_drawn_and_not_ruled_counts_as_wrong():
     order = by_hash(*MANY)
-    rulings = [(c, "cy", "present") for c in order[:100]]
-    shares, pooled = precision.false_shares(votes(*agreed(*MANY), *rulings), rechecked(*order[:100]), NOBODY, SLUGS)
+    rulings, drawn = [(c, "cy", "present") for c in order[:100]], rechecked(*order[:100])
+    shares, pooled = precision.false_shares(votes(*agreed(*MANY), *rulings), drawn, NOBODY, SLUGS)
     assert (shares["gore"].labels, shares["gore"].rechecked, shares["gore"].overturned) == (300, 100, 0)
     assert shares["gore"].certified
     assert pooled == shares["gore"]
     assert shares["needles"].share is None
     assert precision.words(shares["needles"]) == "n/a (no such labels)"
-    waiting, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[20:]), rechecked(*order[:100]), NOBODY, SLUGS)
+    waiting, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[20:]), drawn, NOBODY, SLUGS)
     assert (waiting["gore"].labels, waiting["gore"].overturned) == (300, 0)
     assert waiting["gore"].share > 20 / 300
-    partial, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[:80]), rechecked(*order[:100]), NOBODY, SLUGS)
+    partial, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[:80]), drawn, NOBODY, SLUGS)
     assert partial["gore"].rechecked == 80  # nobody began the last twenty: a shorter draw, still uniform
     wrong = [(c, "cy", "absent") for c in order[:10]]
-    overturned, _ = precision.false_shares(
-        votes(*agreed(*MANY), *wrong, *rulings[10:]), rechecked(*order[:100]), NOBODY, SLUGS
-    )
+    overturned, _ = precision.false_shares(votes(*agreed(*MANY), *wrong, *rulings[10:]), drawn, NOBODY, SLUGS)
     # ten labels are no longer `present`: 290 stand
     assert (overturned["gore"].labels, overturned["gore"].overturned) == (290, 10)
 
@@ -159,9 +157,8 @@ def sure_world(right: int, wrong: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.D
     """300 sure proposals of gore; the first ones in the order of proposals have been read."""
     order = sorted(MANY, key=by_turn)
     props = proposals(*((c, "gore", "present") for c in MANY)).with_columns(confidence=0.97, form=pl.lit("implicit"))
-    reviews = votes(
-        *agreed(*order[wrong : wrong + right]), *((c, name, "absent") for c in order[:wrong] for name in ("ann", "bo"))
-    )
+    absent = [(c, name, "absent") for c in order[:wrong] for name in ("ann", "bo")]
+    reviews = votes(*agreed(*order[wrong : wrong + right]), *absent)
     return props, reviews, judge(reviews, tables.LABELS.empty)
 
 
@@ -212,9 +209,8 @@ def test_sure_proposals_stay_labels_while_the_audit_reads_on():
     labelled = judge(reviews, tables.LABELS.empty)
     still_carried = precision.carried(precision.sure(props, 0.95), reviews, labelled, assigned, DRAW)
     assert still_carried == units - {(c, "gore") for c in audited} and len(still_carried) == 80
-    assert not precision.carried(
-        precision.sure(props, 0.95), reviews, labelled, assigned.with_columns(why=pl.lit("proposed")), DRAW
-    )
+    assigned = assigned.with_columns(why=pl.lit("proposed"))
+    assert not precision.carried(precision.sure(props, 0.95), reviews, labelled, assigned, DRAW)
 
 
 def test_a_quote_that_left_the_text_is_no_label():

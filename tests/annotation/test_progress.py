@@ -6,17 +6,15 @@ from annotation.progress import progress, tasks
 from annotation.review_state import gather, open_units
 from annotation.routing import texts
 from saferec_builder.storage import tables
-from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, no, yes
+from tests.worlds.reviewing import TWO, answer as fill_in, no, yes
 from tests.worlds.routing import answer, conversations, proposals, send
 
 
 def test_progress_counts_units():
     props = proposals(("c1", "gore", "present"), ("c2", "gore", "present"), ("c2", "gore", "unsure"))
     assigned = send(texts(conversations("c1")), props, reviewers=("ann",))
-    votes = pl.DataFrame([answer("gore"), answer("gore", reviewer="bo"), answer("needles")]).select(
-        "kind", "subject", "trait", "reviewer"
-    )
+    answers = [answer("gore"), answer("gore", reviewer="bo"), answer("needles")]
+    votes = pl.DataFrame(answers).select("kind", "subject", "trait", "reviewer")
     counts = progress(props, assigned, votes, votes.head(1).drop("reviewer"), readers=2).to_dicts()
     assert counts == [
         {"trait": "gore", "proposed": 2, "assigned": 1, "begun": 0, "read": 1, "disputed": 1},
@@ -34,9 +32,8 @@ def test_items_and_conversations_of_one_trait_are_counted_apart():
 def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, review):
     """bo has answered a part of one task, and hands both back; ann has answered one of her tasks."""
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", lambda row: yes(row) if "blood" in row["text"] else {})
-    edit(ws.root / "review" / "bo.csv", lambda row: yes(row) if row["trait"] == "gore" else {})
-    review("pull", ws.root / "review")
+    fill_in(ws, review, ann=lambda row: yes(row) if "blood" in row["text"] else {})
+    fill_in(ws, review, bo=lambda row: yes(row) if row["trait"] == "gore" else {})
     assert _states(ws) == {"ann": ["answered", "open"], "bo": ["open", "open"]}
     assert cli("review", "hand-back", "bo", "-C", ws.root).code == 0
     assert _states(ws) == {"ann": ["answered", "open"], "bo": ["gone", "gone"]}
@@ -51,9 +48,7 @@ def _states(ws) -> dict[str, list[str]]:
 def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adjudicate):
     """They counted as proposed, assigned and never read; and the removal took half of the labels: 20 alarms."""
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    fill_in(ws, review)
     assert adjudicate()["agreed"] == 40 and review("status")["traits"]["gore"]["read"] == 2
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
     status = review("status")
@@ -63,9 +58,7 @@ def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adju
 
 def test_status_counts_units(ws, cli, review):
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", yes)
-    edit(ws.root / "review" / "bo.csv", lambda row: no(row) if "blood" in row["text"] else {})
-    review("pull", ws.root / "review")
+    fill_in(ws, review, ann=yes, bo=lambda row: no(row) if "blood" in row["text"] else {})
     status = review("status")
     assert status["traits"]["gore"] == {"proposed": 1, "assigned": 1, "begun": 1, "read": 1, "disputed": 1}
     assert status["traits"]["needles"] == {"proposed": 0, "assigned": 0, "begun": 1, "read": 1, "disputed": 0}

@@ -11,7 +11,7 @@ from annotation.tools.tasks_and_answers import base_id, keyed_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import calm, review_page
 from tests.worlds.csv_rows import edit, rows_of, save
-from tests.worlds.reviewing import TWO, no, yes
+from tests.worlds.reviewing import TWO, answer, no, yes
 
 
 @pytest.mark.slow
@@ -55,8 +55,7 @@ def test_a_file_that_is_written_again_has_the_guidelines_of_then(ws, review, mon
     review("push", *TWO)
     monkeypatch.setattr("annotation.push.guideline", lambda: "fed321")
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", no)
-    review("pull")
+    answer(ws, review, ann=no)
     assert set(store.read(ws, tables.REVIEWS).filter(reviewer="ann")["guideline"]) == {"fed321"}
 
 
@@ -74,9 +73,7 @@ def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
 def test_an_empty_copy_of_a_file_with_rulings_waits_for_nobody(ws, review):
     """An adjudicator gives no `*`: the pull that took the rulings counted the copy as not answered yet."""
     review("push", *TWO)
-    for name, says in (("ann", yes), ("bo", no)):
-        edit(ws.root / "review" / f"{name}.csv", says)
-    review("pull")
+    answer(ws, review, ann=yes, bo=no)
     review("push", *TWO, "--adjudicator", "cy")
     file = ws.root / "review" / "cy.csv"
     shutil.copy(file, file.with_name("cy (1).csv"))

@@ -9,7 +9,7 @@ from annotation.page.tasks import Given
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page, review_world
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TWO, no, yes
+from tests.worlds.reviewing import TWO, answer, no, yes
 from tests.worlds.settings import review_settings
 
 
@@ -30,8 +30,7 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
 def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, cli, review):
     """Their answers still hold in the text, which has grown: the next push took them for new ones."""
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", yes)
-    review("pull")
+    answer(ws, review, ann=yes)
     review_world.grow(ws, "c1", "No snakes.")
     assert [review("push", *TWO)["rows"]["ann"] for _ in range(2)] == [2, 2]
     edit(ws.root / "review" / "ann.csv", lambda row: {"note": "her own story"} if row["quote"] else {})
@@ -46,8 +45,7 @@ def test_what_an_answer_left_open_no_proposal_fills_in_later(ws, review):
         page.answer("ann", Given.model_validate(review_page.given(task, verdicts=verdicts)))
     review_world.grow(ws, "c1", "No snakes.")
     assert [review("push", *TWO)["rows"]["ann"] for _ in range(2)] == [2, 2]
-    edit(ws.root / "review" / "ann.csv", lambda row: {"verdict": row["verdict"] or "none"})
-    review("pull")
+    answer(ws, review, ann=lambda row: {"verdict": row["verdict"] or "none"})
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", digest="d-c1b", trait="gore")
     assert set(reviews.select("verdict", "form").rows()) == {("present", None)}
 

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from annotation.reliability import closest_first, rank
-from tests.worlds.routing import NO_DISPUTES
 
 
 def test_the_model_orders_disputes_and_reviewers_and_makes_no_label():
@@ -21,9 +20,7 @@ def test_the_model_orders_disputes_and_reviewers_and_makes_no_label():
     votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
     model = rank(votes)
     assert model.skill["ann"] > 0.9 > model.skill["di"]
-    disputed = pl.DataFrame(
-        [("sensitivity", c, "gore") for c in ("far", "near")], schema=NO_DISPUTES.schema, orient="row"
-    )
+    disputed = pl.DataFrame({"kind": "sensitivity", "subject": ["far", "near"], "trait": "gore"})
     assert closest_first(disputed, model)["subject"].to_list() == ["near", "far"]
     assert rank(votes.head(0)) is None
     assert rank(votes.filter(reviewer="ann")) is None

@@ -6,8 +6,7 @@ import pytest
 from annotation.reported_texts import reported, words
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
-from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, yes
+from tests.worlds.reviewing import TWO, answer, yes
 
 NOTES = ["personal data", "Personal data: her ward", "PERSONAL-DATA", "some personal information", "holds PII"]
 
@@ -33,25 +32,21 @@ def test_a_report_stands_whatever_is_said_or_changed_later():
 
 def test_many_are_counted_and_the_first_are_named():
     assert words(["c1"]) == "1 conversation: c1"
-    assert (
-        words([f"c{n}" for n in range(7)]) == "7 conversations: c0, c1, c2, c3, c4 and 2 more (`review status --json`)"
-    )
+    many = words([f"c{n}" for n in range(7)])
+    assert many == "7 conversations: c0, c1, c2, c3, c4 and 2 more (`review status --json`)"
 
 
 def test_a_report_is_told_until_the_conversation_is_removed(ws, cli, review, adjudicate):
     """Readers reported it as asked, and no command mentioned it."""
     review("push", *TWO)
     note = {"note": "Personal data: their ward"}
-    edit(ws.root / "review" / "ann.csv", lambda row: yes(row) | (note if "blood" in row["text"] else {}))
-    review("pull", ws.root / "review" / "ann.csv")
+    answer(ws, review, ann=lambda row: yes(row) | (note if "blood" in row["text"] else {}))
     assert review("status")["personal_data"] == adjudicate()["personal_data"] == ["c1"]
     for command in (("review", "status"), ("adjudicate",)):
         output = cli(*command, "-C", ws.root).out
         assert "readers reported personal data in 1 conversation: c1: " in output and "their ward" not in output
     shown = cli("browse", "reported", "-C", ws.root).out
-    assert (
-        "c1 turn 1: personal data, Personal data: their ward\n" in shown and "I faint when I see blood. Somet" in shown
-    )
+    assert "c1 turn 1: personal data, Personal data: their ward\n" in shown and "I faint when I see" in shown
     assert "\n    »Ok!«\nreported: 2 turns, 2 shown" in shown  # the whole conversation, not only quotes
     revised = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1").with_columns(digest=pl.lit("mended"))
     store.append(ws, tables.CONVERSATIONS, revised)

@@ -115,9 +115,7 @@ def test_a_stale_present_is_never_filled_from_a_star():
 def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
     history = tables.REVIEWS.empty
     for n in range(times):
-        answer = pl.DataFrame(
-            [review("ann", "gore", "absent" if n % 2 else "unsure")], schema=tables.REVIEWS.schema
-        ).drop("review")
+        answer = reviews(review("ann", "gore", "absent" if n % 2 else "unsure")).drop("review")
         history = pl.concat([history, record(answer, history)])
         assert record(answer, history).is_empty()
     assert history["review"].n_unique() == times
@@ -125,17 +123,14 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
 
 def test_an_answer_given_again_later_is_no_repeat_of_the_earlier_one():
     """On the page, in a file, and on the page as at first: the last answer was stored nowhere."""
-    rows = [review("ann", "gore", "unsure", tool="page", time=datetime(2026, 1, day, tzinfo=UTC)) for day in (1, 2)]
-    first, again = (pl.DataFrame([row], schema=tables.REVIEWS.schema).drop("review") for row in rows)
+    days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
+    rows = [review("ann", "gore", "unsure", tool="page", time=day) for day in days]
+    first, again = (reviews(row).drop("review") for row in rows)
     history = reviews(rows[0], review("ann", "gore", "absent"))
     assert (record(first, history, THREE.digest).height, record(again, history, THREE.digest).height) == (0, 1)
-    row = review(
-        "ann", "*", "absent", tool="label_studio", taxonomy=THREE.digest, time=datetime(2026, 1, 1, tzinfo=UTC)
-    )
-    answer = pl.DataFrame([row], schema=tables.REVIEWS.schema).drop("review")  # pulled again, in its taxonomy again
-    assert record(
-        answer, reviews(row, review("ann", "*", "absent", taxonomy="T2", digest="d2")), THREE.digest
-    ).is_empty()
+    row = review("ann", "*", "absent", tool="label_studio", taxonomy=THREE.digest, time=days[0])
+    history = reviews(row, review("ann", "*", "absent", taxonomy="T2", digest="d2"))
+    assert record(reviews(row).drop("review"), history, THREE.digest).is_empty()  # pulled again, in its taxonomy again
 
 
 @pytest.mark.slow

@@ -53,10 +53,8 @@ def test_what_cannot_be_handed_back_or_set_aside_says_whose_work_could(ws, revie
     hint = r"\(open tasks: `review hand-back di`\)$"
     with pytest.raises(UsageError, match=f"di has no reviews here: expected one of nobody yet {hint}"):
         opt_outs.set_aside(ws, "di", reason="none")
-    counts, note = (
-        opt_outs.hand_back(ws, "bo"),
-        "what was answered and not yet pulled counts once it is: nothing is lost",
-    )
+    counts = opt_outs.hand_back(ws, "bo")
+    note = "what was answered and not yet pulled counts once it is: nothing is lost"
     next_step = "run `saferec-build review push`, naming who is there: they get these tasks"
     assert (counts.added, counts.figures) == (2, {"note": note, "next": next_step})
     answer(ws, review)  # bo had answered in the file

@@ -190,10 +190,8 @@ def test_present_wins_over_another_proposers_doubt_and_a_claim_that_lost_its_quo
 def test_a_decoy_that_lost_its_quote_is_not_shown():
     """A push to a server stopped at it with `propose again`, which was no remedy."""
     text, props = texts(conversations("c1")), proposals(("c1", "gore", "present"))
-    sent, reviews = (
-        send(text, props, reviewers=("ann",)),
-        tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String)),
-    )
+    sent = send(text, props, reviewers=("ann",))
+    reviews = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
     no_disputes = NO_DISPUTES.with_columns(said=pl.lit([], pl.List(pl.String)))
     for start, traits in ((3, ["gore", "needles", "*"]), (0, ["gore", "*"])):
         span = {"turn": 0, "start": start, "end": start + 5, "quote": "blood"}

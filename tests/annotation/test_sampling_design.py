@@ -124,9 +124,8 @@ def test_each_stands_for_as_many_as_its_chance_to_be_read_says():
     assigned = pl.concat([given(*CLAIMED, why="proposed"), given(*zone[:32]), given(*zone[-5:], why="proposed")])
     strata = design.strata(rows, IDS, assigned, "sensitivity")
     ids = [*CLAIMED, *zone[:32], *zone[-5:]]
-    assert design.weights(strata, ids) == dict.fromkeys(CLAIMED, 1.0) | dict.fromkeys(zone[:32], 10.0) | dict.fromkeys(
-        zone[-5:], 0.0
-    )
+    weights = dict.fromkeys(CLAIMED, 1.0) | dict.fromkeys(zone[:32], 10.0) | dict.fromkeys(zone[-5:], 0.0)
+    assert design.weights(strata, ids) == weights
     # half of the claimed and 2 of the drawn ones wait: the others represent them too
     weights = design.weights(strata, [*CLAIMED[40:], *zone[2:32]])
     assert weights == dict.fromkeys(CLAIMED[40:], 2.0) | dict.fromkeys(zone[2:32], 320 / 30)
@@ -172,9 +171,8 @@ def test_a_zone_keeps_sure_proposals_that_are_read_once_auto_is_taken_back(adjud
     for _ in range(20):
         ids = [f"c{n}" for n in range(600)]
         needles = {c for c in ids[360:] if rng.random() < 0.3}
-        rows = design.arrivals(
-            texts(conversations(*ids)), BLANK.clear(), Plan(), claimed=sure, sure=sure, secret=rng.randbytes(32)
-        )
+        text, secret = texts(conversations(*ids)), rng.randbytes(32)
+        rows = design.arrivals(text, BLANK.clear(), Plan(), claimed=sure, sure=sure, secret=secret)
         drawn = rows.sort("draw")["subject"].to_list()[:300]
         others = [c for c in ids[:360] if c not in drawn]
         sent = pl.concat([given(*drawn), given(*others, why="proposed", batch="next")])

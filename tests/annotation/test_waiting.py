@@ -8,9 +8,8 @@ from annotation import review_state, waiting
 from annotation.waiting import Waiting
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
-from tests.worlds.csv_rows import edit
 from tests.worlds.review_world import claim
-from tests.worlds.reviewing import TWO, no, yes
+from tests.worlds.reviewing import TWO, answer, no, yes
 from tests.worlds.settings import review_settings
 
 
@@ -33,11 +32,9 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
     assert checked().tasks == 3
     cli("review", "opt-out", "ann", "gore", "--remove", "-C", ws.root)
     assert checked().tasks == 4
-    edit(ws.root / "review" / "ann.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review, ann=yes)
     assert checked().tasks == 2
-    edit(ws.root / "review" / "bo.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review, bo=yes)
     assert (checked().tasks, checked().unlabelled > 0) == (0, True)
     adjudicate()
     assert checked() == Waiting(0, 0, 0, 0, 0)
@@ -65,9 +62,7 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
 def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli, review):
     """`next:` kept asking for an adjudicator who already had the task."""
     review("push", *TWO)
-    edit(ws.root / "review" / "ann.csv", yes)
-    edit(ws.root / "review" / "bo.csv", no)
-    review("pull", ws.root / "review")
+    answer(ws, review, ann=yes, bo=no)
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (0, 2)
     review("push", "--adjudicator", "cy")
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (2, 0)

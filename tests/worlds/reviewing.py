@@ -50,10 +50,10 @@ def no(row: dict) -> dict:
     return {"verdict": "none" if row["trait"] == "*" else "absent"}
 
 
-def answer(ws, review, says: Callable[[dict], dict | None] = yes, who: tuple[str, ...] = ("ann", "bo")) -> None:
-    """These people fill in their files; then all files are pulled."""
-    for name in who:
-        edit(ws.root / "review" / f"{name}.csv", says)
+def answer(ws, review, says: Callable[[dict], dict | None] = yes, who: tuple[str, ...] = ("ann", "bo"), **each) -> None:
+    """These people fill in their files, all alike or `each` as given by name; then all files are pulled."""
+    for name, written in (each or dict.fromkeys(who, says)).items():
+        edit(ws.root / "review" / f"{name}.csv", written)
     review("pull", ws.root / "review")
 
 

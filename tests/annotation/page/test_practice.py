@@ -14,9 +14,8 @@ def test_each_has_words_of_the_seeker_an_answer_and_a_reason() -> None:
     for task, source in zip(tasks, tomllib.loads(practice.FILE.read_text("utf-8"))["task"], strict=True):
         for card, quote in zip(task["cards"], source["proposed"].values(), strict=True):
             (place,) = card["spans"]
-            assert (
-                place["turn"] % 2 == 0 and task["turns"][place["turn"]]["text"][place["start"] : place["end"]] == quote
-            )
+            text = task["turns"][place["turn"]]["text"]
+            assert (place["turn"] % 2, text[place["start"] : place["end"]]) == (0, quote)
         assert task["why"] and set(task["right"].values()) <= {"present", "absent"}
         assert {card["trait"] for card in task["cards"]} <= task["right"].keys()
     assert ["Suicide and self-harm" in task["warning"] for task in tasks] == [False, False, True, False, False]

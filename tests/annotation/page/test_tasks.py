@@ -36,6 +36,12 @@ def answer(page: Tasks, task: dict, name: str = "ann", **words) -> dict:
     return page.answer(name, Given.model_validate(given(task, **words)))
 
 
+def pushed(ws: store.Workspace) -> tuple[Tasks, dict]:
+    """Returns the page after a push to ann and bo, and ann's task on c1."""
+    page = review_page.tasks(ws, "ann", "bo")
+    return page, named(shown(page, "ann"), "c1")
+
+
 def disputed(ws: store.Workspace, *adjudicators: str) -> Tasks:
     """Returns a page on which ann and bo differ on gore in c1, and the adjudicators have the task to rule."""
     page = review_page.tasks(ws, "ann", "bo")
@@ -70,8 +76,7 @@ def test_a_trait_that_came_later_is_not_absent_by_an_answer_given_again(workspac
     shutil.copy(taxonomy.EMBEDDED, path)
     ws = store.Workspace.open(workspace.root)
     review_world.fill(ws)
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     digest = answer(page, task)["taxonomy"]
     one_more(path)
     with pytest.raises(Stale, match="stored already"):  # the tab of the answer does not list drowning
@@ -81,8 +86,7 @@ def test_a_trait_that_came_later_is_not_absent_by_an_answer_given_again(workspac
 
 
 def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     body = given(task, "absent")
     place = review_world.span("c1", "I faint")
     spans = [{key: place[key] for key in ("turn", "start", "end")}]
@@ -104,8 +108,7 @@ def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None
     ],
 )
 def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws, verdicts, why) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     with pytest.raises(Refused, match=why):
         answer(page, task, verdicts=verdicts)
     assert rows(ws) == 0
@@ -114,8 +117,7 @@ def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws, verdicts, why) -> 
 
 
 def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     answer(page, task)
     answer(page, task)  # sent again: the reply was lost
     assert rows(ws) == 2
@@ -133,8 +135,7 @@ def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> 
 
 
 def test_an_answer_that_is_sent_twice_undoes_no_later_one(ws) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     for verdict in ("absent", "unsure", "absent"):  # the last is the first, whose reply was lost
         answer(page, task, verdict=verdict, again=True)
     assert said(ws)["c1", "gore"][0] == "unsure"
@@ -194,8 +195,7 @@ def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
 
 def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page said that the answer was stored, and it was not."""
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     answer(page, task)
     monkeypatch.setattr(tasks, "datetime", SetBack)
     answer(page, task, verdict="absent", again=True)
@@ -204,8 +204,7 @@ def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: 
 
 def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     """A report of personal data in such a note was lost."""
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     answer(page, task, outcome="rather_not", verdicts={}, note="Personal data: a ward")
     with pytest.raises(Stale, match="you would rather not, is stored"):  # of another tab: no answer stands
         answer(page, task)
@@ -221,8 +220,7 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
 
 def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) -> None:
     """`z`, then `s`: only the `*` was taken back, and `present` still counted for labels."""
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     answer(page, task)
     answer(page, task, outcome="rather_not", verdicts={}, again=True)
     assert said(ws) == {("c1", "gore"): (None, []), ("c1", "*"): (None, [])}
@@ -248,8 +246,7 @@ def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws
 
 
 def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     opt_outs.opt_out(ws, "ann", "gore")
     assert page.first("ann")["left"] == 1
     with pytest.raises(Stale, match="no longer yours"):
@@ -267,8 +264,7 @@ def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
 
 def test_who_was_set_aside_changes_no_answer(ws) -> None:
     """An answered task that was still open in a tab brought their reviews back into the labels."""
-    page = review_page.tasks(ws, "ann", "bo")
-    task = named(shown(page, "ann"), "c1")
+    page, task = pushed(ws)
     answer(page, task)
     opt_outs.set_aside(ws, "ann", reason="a test")
     count = rows(ws)

@@ -17,6 +17,7 @@ from tests.worlds.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
 pytestmark = pytest.mark.slow  # because each test tries many examples
 
 TAXONOMY = traits.load()
+TASK = Task("sensitivity", "c1", "d1", "ann", "reviewer")
 TURNS = [{"role": "seeker", "text": "I can't watch needles 😱, ever"}, {"role": "recommender", "text": "OK"}]
 PLACE = {"start": "0", "end": "0", "startOffset": 14, "endOffset": 21, "text": "needles"}
 PLACE |= {"paragraphlabels": ["needles"]}
@@ -54,9 +55,8 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
 ) -> None:
     (response,) = said(result, data, seconds, cards)
     pulled = Pulled(tool="label_studio")
-    task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
-    sheets.take(pulled, response, task, TURNS, {}, stamp, taxonomy=TAXONOMY)
+    sheets.take(pulled, response, TASK, TURNS, {}, stamp, taxonomy=TAXONOMY)
     assert pulled.answers or pulled.drops
     for answer in pulled.answers.values():
         assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
@@ -68,9 +68,8 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
 def test_an_answer_as_it_should_be_is_read_whole() -> None:
     for cards, ticks in ((True, {0: "needles present"}), (False, None)):
         (reply,) = said(RESULT, DATA, 12.34, cards)
-        assert (reply.verdicts, reply.unsure, reply.forms, reply.note, reply.seconds) == (
-            *(ticks, ["gore"], {"needles": "implicit"}, "a note", 12.3),
-        )
+        facts = (reply.verdicts, reply.unsure, reply.forms, reply.note, reply.seconds)
+        assert facts == (ticks, ["gore"], {"needles": "implicit"}, "a note", 12.3)
         assert reply.spans == {"needles": [{"turn": 0, "start": 14, "end": 21, "quote": "needles"}]} and not reply.lost
     assert (reply.present, reply.outcome) == (["needles"], sheets.READ)
 
@@ -81,9 +80,7 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
     (response,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
-    sheets.take(
-        pulled, response, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, taxonomy=TAXONOMY
-    )
+    sheets.take(pulled, response, TASK, TURNS, {}, stamp, taxonomy=TAXONOMY)
     (answer,) = [candidate for candidate in pulled.answers.values() if candidate["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
     rows = REVIEWS.frame([{column: row[column] for column in REVIEWS.columns}])

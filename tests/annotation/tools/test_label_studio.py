@@ -54,9 +54,8 @@ PAGES = {
 def test_the_controls_of_each_page(ruling):
     page = ElementTree.fromstring(label_studio.interface(TAXONOMY, ruling))
     assert label_studio.LAYOUT == "cards"
-    assert {
-        node.get("name") for node in page.iter() if node.tag in ("Choices", "ParagraphLabels", "TextArea")
-    } == PAGES[ruling]
+    controls = [node for node in page.iter() if node.tag in ("Choices", "ParagraphLabels", "TextArea")]
+    assert {node.get("name") for node in controls} == PAGES[ruling]
     (verdict,) = [node for node in page.iter("Choices") if node.get("required")]
     assert (verdict.get("name"), verdict.get("toName")) == ("verdict_{{i}}", "about_{{i}}")
     slugs = [node.get("alias") for node in page.iter("Label")]
