@@ -5,7 +5,7 @@ pull   rows (files.lines) -> answers; a row that cannot be read is a drop that n
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
@@ -71,10 +71,17 @@ class Records:
         return self.before.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
 
     def spans(self, task: Task, trait: str, quote: str, turn: str) -> list[Span]:
-        """The spans that a row's cells `quote` and `turn` mean."""
+        """The spans, in our own text, that a row's cells `quote` and `turn` mean: marked ones if the cells show exactly
+        these, else the cell as one quote if the text has it, else its parts."""
         turns = self.texts["turns"][self._row_of_text[task.kind, task.subject, task.digest]].to_list()
-        keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
-        return _spans(quote, turn, turns, task.kind, [spans for key in keys for spans in self.marked.get(key, [])])
+        for name in (task.reviewer, ""):
+            for spans in self.marked.get((task.kind, task.subject, trait, name), []):
+                if cells(spans) == (quote, turn) and evidence.first_fault(spans, turns, task.kind) is None:
+                    return spans
+        located = _locate_all(quote, turn, turns)
+        if fault := evidence.first_fault(located, turns, task.kind):
+            raise Refused(fault[0], f"{fault[1][:80]!r} is no evidence: copy words of theirs")
+        return located
 
 
 def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) -> Pulled:
@@ -250,18 +257,6 @@ def _parts(cell: str) -> list[str]:
     every bar, as people type."""
     parts = re.split(r"\s\|\s", cell)
     return [part.strip() for part in (parts if len(parts) > 1 else cell.split("|"))]
-
-
-def _spans(cell: str, turn: str, turns: Turns, kind: str, marked: Iterable[list[Span]]) -> list[Span]:
-    """Spans of the quotes in a cell, in our own text: marked spans if the cells show exactly these, else the cell as
-    one quote if the text has it, else its parts."""
-    for marked_spans in marked:
-        if cells(marked_spans) == (cell, turn) and evidence.first_fault(marked_spans, turns, kind) is None:
-            return marked_spans
-    spans = _locate_all(cell, turn, turns)
-    if fault := evidence.first_fault(spans, turns, kind):
-        raise Refused(fault[0], f"{fault[1][:80]!r} is no evidence: copy words of theirs")
-    return spans
 
 
 def _locate_all(cell: str, turn: str, turns: Turns) -> list[Span]:
