@@ -140,11 +140,6 @@ def tasks(ws: Workspace) -> dict[str, Task]:
     return tasks_of(_pending(ws))
 
 
-def people(ws: Workspace) -> set[str]:
-    """The people who may have tasks that are not assigned yet."""
-    return set(_pending(ws)["reviewer"])
-
-
 def remaining_budget(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: int) -> int:
     """The part of a budget of units that an interrupted push to these people has not assigned yet, so that a second run
     assigns only the rest. -1 if all is assigned, since 0 means no budget."""

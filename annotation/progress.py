@@ -6,7 +6,7 @@ import polars as pl
 
 from annotation import aggregation, agreement, gold_and_decoys, label_bounds, rejections, reliability
 from annotation.recall_bounds import LabelBounds, band, lowers_most
-from annotation.review_state import ReviewState, gather, open_units, reported, undone
+from annotation.review_state import ReviewState, gather, open_units, readable, reported, undone
 from annotation.reviewer_opt_outs import avoided
 from annotation.task_assignment import claims
 from saferec_builder.core.json_value import JsonValue
@@ -39,8 +39,8 @@ def review_status(ws: Workspace) -> ReviewStatus:
     proposed, assignments = (withheld.without(frame, state.withheld) for frame in (state.proposals, state.assignments))
     traits = progress(proposed, assignments, votes, state.disputed, state.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
-    undrawn = state.known.filter("current", kind="sensitivity").join(state.design, on=SUBJECT, how="anti")
-    advised = band(state.proposals, withheld.without(undrawn, state.withheld)["subject"], bounds.pooled.found)
+    undrawn = readable(state).join(state.design, on=SUBJECT, how="anti")["subject"]
+    advised = band(state.proposals, undrawn, bounds.pooled.found)
     facts = (state.left_out, undone(state), lowers_most(bounds), advised, reported(state))
     return ReviewStatus(traits, alphas, _reviewers(state), bounds, state.judged.height, *facts)
 

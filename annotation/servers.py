@@ -199,13 +199,16 @@ def fetch(state: ReviewState, server: Client, only: Mapping[str, Collection[str]
     projects = server.projects(_mark(state.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
-    names = sorted({*state.assignments["reviewer"], *outbox.people(state.ws)})
+    unassigned = outbox.tasks(state.ws)
+    names = sorted({*state.assignments["reviewer"], *(task.reviewer for task in unassigned.values())})
     people = server.names(connections.account_names(state, server, names), names)
     pulled = Pulled(tool=server.tool, missing=losses.unanswered(state, server.tool, projects))
-    ours = _turns_of(state, outbox.tasks(state.ws) | shown(state.assignments, state.texts))
+    ours = _turns_of(state, unassigned | shown(state.assignments, state.texts))
     tasks: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
     closed = sent_pages.edited(state.ws, [p for p in projects if p.id in tasks], server.project_page_there)
-    pulled.edited = _owners(state.ws, names, sent_pages.without_another(projects, closed))
+    edited = sent_pages.without_another(projects, closed)
+    prefix = {name: _mark(state.ws, name).replace(" ", "-") for name in names}
+    pulled.edited = [name for name in names if any(mark.startswith(prefix[name]) for mark in edited)]
     try:
         raw = [
             r
@@ -255,12 +258,6 @@ def _add_answers(pulled: Pulled, responses: list[Response], state: ReviewState, 
         task_conversion.take(pulled, response, task, ours(response.key), traits, stamp, taxonomy=state.taxonomy)
         if response.outcome in (task_conversion.READ, task_conversion.RATHER_NOT) and len(pulled.drops) == drops:
             pulled.mend(task)
-
-
-def _owners(ws: Workspace, names: list[str], marks: set[str]) -> list[str]:
-    """The reviewers whose projects have these marks."""
-    prefixes = {name: _mark(ws, name).replace(" ", "-") for name in names}
-    return [name for name in names if any(mark.startswith(prefixes[name]) for mark in marks)]
 
 
 def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:
