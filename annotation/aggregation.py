@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from annotation.review_history import ABSENT
 from annotation.tools.tasks_and_answers import VERDICTS
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import ANSWER, LABELS, SPAN, SUBJECT, UNIT, WARNINGS, digest, last
@@ -29,12 +30,7 @@ def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
         .join(pl.DataFrame({"trait": taxonomy.slugs}), how="cross")
         .pipe(lambda rows: pl.concat([rows, of_items.select(rows.columns)]))
         .join(answers, on=ANSWER, how="anti", maintain_order="left")
-        .with_columns(
-            verdict=pl.lit("absent"),
-            form=pl.lit(None, pl.String),
-            spans=pl.lit([], pl.List(SPAN)),
-            note=pl.lit(None, pl.String),
-        )
+        .with_columns(**ABSENT)
     )
     return pl.concat([answers.filter(pl.col("out").is_null()), filled.select(answers.columns)]).drop("out")
 

@@ -29,6 +29,9 @@ NOT_ASSIGNED = "not assigned"
 SET_ASIDE = "set aside"
 LEFT_TEXT = "You have answered this text since it changed, and that answer stands: change it there."
 HAND_BACK = "hand_back"  # the `tool` of rows by `review hand-back`
+# what a `*` says of a trait that it covers
+ABSENT = {"verdict": pl.lit("absent"), "form": pl.lit(None, pl.String), "note": pl.lit(None, pl.String)}
+ABSENT |= {"spans": pl.lit([], pl.List(SPAN))}
 
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
 _LONG = 1_000  # words of a text that is compared without those that make up over 1 % of it
@@ -220,12 +223,10 @@ def with_implied_absent(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: T
     current = pl.DataFrame([(t.slug, t.wording) for t in taxonomy.traits], schema=["trait", "wording"], orient="row")
     same_wording = asked.join(current, on=["trait", "wording"]).select("taxonomy", "trait").unique()
     stars = standing.filter(out=OTHER_TAXONOMY, role="reviewer", kind="sensitivity").drop("trait")
-    absent = {"verdict": "absent", "form": None, "note": None, "seconds": None, "out": None}
     implied = (
         stars.join(same_wording, on="taxonomy", maintain_order="left_right")
         .join(standing.filter(pl.col("trait") != "*"), on=ANSWER, how="anti", maintain_order="left")
-        .with_columns(pl.lit(value).cast(standing.schema[name]).alias(name) for name, value in absent.items())
-        .with_columns(spans=pl.lit([], pl.List(SPAN)))
+        .with_columns(**ABSENT, seconds=pl.lit(None, standing.schema["seconds"]), out=pl.lit(None, pl.String))
     )
     return pl.concat([standing, implied.select(standing.columns)])
 
