@@ -96,12 +96,7 @@ def adjudicate(
     ruling = pl.col("verdict").filter(pl.col("role") == "adjudicator").last()
     judged = (
         votes.group_by(*UNIT, maintain_order=True)
-        .agg(
-            ruling.alias("ruling"),
-            pl.col("review").alias("reviews"),
-            pl.col("simulated").any(),
-            pl.col("digest").last(),
-        )
+        .agg(pl.col("simulated").any(), pl.col("digest").last(), ruling=ruling, reviews="review")
         .join(tallies(votes, readers).select(*UNIT, "common"), on=UNIT, how="left", maintain_order="left")
         .with_columns(
             method=pl.when(pl.col("ruling").is_not_null())
@@ -211,18 +206,10 @@ def warnings(labels: pl.DataFrame) -> pl.DataFrame:
     """Labels of items as WARNINGS of kind `review`, yes or no; a later row without an answer revokes earlier ones."""
     answer = pl.col("verdict").replace_strict({"present": "yes", "absent": "no"}, default=None, return_dtype=pl.String)
     flags = labels.filter(pl.col("kind") == "item_flag").with_columns(answer=answer)
-    once = pl.col("answer").is_not_null().cum_sum().over("subject", "trait") > 0
-    return (
-        flags.filter(once)
-        .select(
-            pl.col("label")
-            .map_elements(lambda label: digest("review", label), return_dtype=pl.String)
-            .alias("warning"),
-            ("item:" + pl.col("subject")).alias("ref"),
-            "answer",
-            topic="trait",
-            kind=pl.lit("review"),
-            source=pl.lit("review"),
-        )
-        .match_to_schema(WARNINGS.schema, missing_columns="insert")
+    flags = flags.filter(pl.col("answer").is_not_null().cum_sum().over("subject", "trait") > 0)
+    name = pl.col("label").map_elements(lambda label: digest("review", label), return_dtype=pl.String)
+    review = pl.lit("review")
+    rows = flags.select(
+        "answer", warning=name, ref="item:" + pl.col("subject"), topic="trait", kind=review, source=review
     )
+    return rows.match_to_schema(WARNINGS.schema, missing_columns="insert")

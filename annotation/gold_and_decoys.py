@@ -19,7 +19,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.schema import Span
-from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
+from saferec_builder.storage.tables import DECOYS, GOLD, SUBJECT, digest
 
 Keys = frozenset[tuple[str, str]]
 WORDS = 5  # at most, in the quote of a decoy
@@ -81,9 +81,7 @@ def _quote(turns: Iterable[Turn], subject: str) -> Span | None:
 
 def shown(planted: pl.DataFrame) -> pl.DataFrame:
     """Decoys as suggestions, with the columns of all others."""
-    return planted.with_columns(
-        verdict=pl.lit("present"), form=pl.lit("implicit"), spans=pl.col("spans").cast(pl.List(SPAN))
-    )
+    return planted.with_columns(verdict=pl.lit("present"), form=pl.lit("implicit"))
 
 
 def results(
@@ -92,9 +90,7 @@ def results(
     """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, blind controls read
     (controls.readings) and missed, and `flagged`: the reasons to flag them."""
     answers = votes.filter(role="reviewer", kind="sensitivity")
-    on_gold_rows = answers.join(gold, on=["kind", "subject"]).with_columns(
-        truth=pl.col("trait").is_in(pl.col("traits"))
-    )
+    on_gold_rows = answers.join(gold, on=SUBJECT).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
     yes, truth = pl.col("verdict") == "present", pl.col("truth")
     on_gold = {"gold": truth.sum(), "gold_found": (yes & truth).sum(), "gold_false_alarms": (yes & ~truth).sum()}
     unit = ["kind", "subject", "reviewer", "trait"]
@@ -145,7 +141,7 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy, known: pl
         if sorted(traits.setdefault(subject, slugs)) != sorted(slugs):
             raise UsageError(f"{path}:{number}: {subject} has two lines: expected one, with all of its traits")
     rows = GOLD.frame(("sensitivity", subject, sorted(slugs)) for subject, slugs in traits.items())
-    repeated = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
+    repeated = rows.join(known, on=SUBJECT, suffix="_before").select("subject", "traits", "traits_before")
     for subject, new, old in repeated.iter_rows():
         if sorted(new) != sorted(old):
             previous = ", ".join(old) or "nothing"

@@ -39,10 +39,8 @@ class Reviewed:
 
 def readings(data: Reviewed) -> pl.DataFrame:
     """How reviewers read units with a known answer that were not suggested (controls.readings)."""
-    facts = (data.judged, data.gold, data.ever, data.decoys)
-    return controls.readings(
-        data.assignments, data.all_votes, *facts, severe=data.taxonomy.severe, reviews=data.reviews
-    )
+    facts = (data.assignments, data.all_votes, data.judged, data.gold, data.ever, data.decoys)
+    return controls.readings(*facts, severe=data.taxonomy.severe, reviews=data.reviews)
 
 
 def bounds(data: Reviewed) -> LabelBounds:

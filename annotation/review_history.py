@@ -53,15 +53,11 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
     """
     facts = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
     time = pl.col("time").max()
+    last_facts = {f"last_{c}": pl.col(c).last() for c in [*facts, "tool"]}
     history = (
         reviews.with_columns(latest=pl.coalesce(time.over(ANSWER), time.over(tables.ASSIGNMENTS.key)))
         .group_by(ANSWER)
-        .agg(
-            pl.len().alias("times"),
-            pl.col("latest").first(),
-            pl.col("digest").unique().alias("texts"),
-            *(pl.col(c).last().alias(f"last_{c}") for c in [*facts, "tool"]),
-        )
+        .agg(pl.col("latest").first(), times=pl.len(), texts=pl.col("digest").unique(), **last_facts)
     )
     changed = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in facts}
     in_force = pl.lit(taxonomy, pl.String)

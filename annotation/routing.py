@@ -169,10 +169,8 @@ def revoked(
         assignments.filter(role=role).join(visible, on=SUBJECT).join(opt_outs, on=["reviewer", "trait"], how="semi")
         for role, visible in units.items()
     ]
-    parts += [
-        reviews.filter(out=tables.HANDED_BACK),
-        assignments.join(reviews.filter(out=SET_ASIDE), on="reviewer", how="semi"),
-    ]
+    aside = reviews.filter(out=SET_ASIDE)
+    parts += [reviews.filter(out=tables.HANDED_BACK), assignments.join(aside, on="reviewer", how="semi")]
     taken_back = pl.concat(part.select(TASK) for part in parts).unique()
     return taken_back.join(_read(reviews), on=TASK, how="anti")
 
