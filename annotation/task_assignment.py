@@ -152,7 +152,7 @@ class Dealer:
         key, plan = (kind, subject), self.plan
         severe = self._severe(key)
         missing, free = self.missing(key, why), [name for name in self._free(key) if not (severe and self._full(name))]
-        pausing = {name for name in free if severe and pauses and self._must_pause(name)}
+        pausing = {name for name in free if severe and pauses and 0 < plan.severe_in_a_row <= self.run[name]}
         ready = [name for name in free if name not in pausing and (why != AUDIT or self._due(name))]
         if why == AUDIT and self.over:
             return True
@@ -209,9 +209,6 @@ class Dealer:
 
     def _full(self, name: str) -> bool:
         return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day
-
-    def _must_pause(self, name: str) -> bool:
-        return 0 < self.plan.severe_in_a_row <= self.run[name]
 
     def _due(self, name: str) -> bool:
         """Whether an audit may come now: three other tasks came since the last one, or none is left."""

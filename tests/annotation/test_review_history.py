@@ -10,7 +10,6 @@ from annotation import review_history
 from annotation.review_history import HAND_BACK, last_words, record, standing
 from saferec_builder.storage import tables
 from tests.worlds.opinions import TEXT, THREE, labels, review, reviews, said, span, texts
-from tests.worlds.reviewing import TWO, answer, labels as labels_of
 
 
 def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
@@ -131,26 +130,6 @@ def test_an_answer_given_again_later_is_no_repeat_of_the_earlier_one():
     row = review("ann", "*", "absent", tool="label_studio", taxonomy=THREE.digest, time=days[0])
     history = reviews(row, review("ann", "*", "absent", taxonomy="T2", digest="d2"))
     assert record(reviews(row).drop("review"), history, THREE.digest).is_empty()  # pulled again, in its taxonomy again
-
-
-@pytest.mark.slow
-def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
-    review("push", *TWO)
-    answer(ws, review)
-    adjudicate()
-    assert labels_of(ws)["c1", "gore"] == ("present", "agreed")
-    words = ("-C", ws.root, "--json")
-    assert cli("review", "set-aside", "bo", *words).code == 1  # a reason is asked for
-    assert cli("review", "set-aside", "bo", "--reason", "read nothing", *words).json["added"] == 4
-    assert adjudicate()["reviews_left_out"] == {"set aside": 4}
-    assert labels_of(ws)["c1", "gore"] == (None, "unresolved")
-    pulled = review("pull", ws.root / "review" / "bo.csv")  # her file does not bring the reviews back
-    assert (pulled["added"], pulled["dropped"]) == (0, {"set aside": 4})
-    pushed = review("push", "--reviewer", "di")
-    assert pushed["new"] == {"proposed": 2}  # somebody else takes the two tasks over
-    assert cli("review", "set-aside", "bo", "--undo", *words).json["added"] == 4
-    adjudicate()
-    assert labels_of(ws)["c1", "gore"] == ("present", "agreed")
 
 
 def test_who_hands_back_an_answer_themselves_has_changed_their_mind():

@@ -69,15 +69,25 @@ def test_what_cannot_be_handed_back_or_set_aside_says_whose_work_could(ws, revie
 
 
 @pytest.mark.slow
-def test_what_loses_its_verdict_is_said_at_once_and_until_labels_follow(ws, cli, review, adjudicate):
-    """Both read both tasks: each trait has two labels or more, and without bo none."""
+def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
+    """Both read both tasks: each trait has two labels or more, and without bo none. It is said until labels follow."""
+    words = ("-C", ws.root, "--json")
     review("push", *TWO)
     answer(ws, review)
     assert "alarms" not in adjudicate() and "alarms" not in review("status")
-    result = cli("review", "set-aside", "bo", "--reason", "read nothing", "-C", ws.root, "--json").json
+    assert labels(ws)["c1", "gore"] == ("present", "agreed")
+    result = cli("review", "set-aside", "bo", "--reason", "read nothing", *words).json
     assert "gore: 2 of 2 labels lose their verdict" in result["alarms"] and len(result["alarms"]) == len(TAXONOMY.slugs)
-    assert review("status")["alarms"] == result["alarms"] == adjudicate()["alarms"]
+    status, report = review("status"), adjudicate()
+    assert status["alarms"] == report["alarms"] == result["alarms"] and report["reviews_left_out"] == {"set aside": 4}
     assert "alarms" not in adjudicate() and "alarms" not in review("status")
+    assert labels(ws)["c1", "gore"] == (None, "unresolved")
+    pulled = review("pull", ws.root / "review" / "bo.csv")  # their file does not bring the reviews back
+    assert (pulled["added"], pulled["dropped"]) == (0, {"set aside": 4})
+    assert review("push", "--reviewer", "di")["new"] == {"proposed": 2}  # somebody else takes the two tasks over
+    assert cli("review", "set-aside", "bo", "--undo", *words).json["added"] == 4
+    adjudicate()
+    assert labels(ws)["c1", "gore"] == ("present", "agreed")
 
 
 def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_stays(ws, cli, review, adjudicate):
