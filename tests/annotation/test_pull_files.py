@@ -60,8 +60,8 @@ def test_a_file_that_is_written_again_has_the_guidelines_of_then(ws, review, mon
 
 
 def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
-    """The pull that took the answers counted the copy as not answered yet; later pulls did not. And an adjudicator gives
-    no `*`: with copies of their file it was the same."""
+    """The pull that took the answers counted the copy as not answered yet; later pulls did not. It was the same for an
+    adjudicator, who gives no `*`."""
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     shutil.copy(file, file.with_name("ann (1).csv"))
@@ -77,23 +77,6 @@ def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
     for _ in range(2):
         pulled = review("pull")
         assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (0, 4 + 2)  # those of both copies
-
-
-@pytest.mark.slow
-def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
-    review("push", *TWO)
-    file = ws.root / "review" / "ann.csv"
-    edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
-    number = [row["trait"] for row in rows_of(file)].index("gore") + 2
-    result = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
-    assert f"{file}:{number}: quote not found: 'blod'" in result.err
-    assert result.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1}
-    assert result.json["added"] == 2
-    drops = store.read(ws, tables.DROPS)
-    assert f"{file}:{number}" in drops["place"].to_list()
-    edit(file, lambda row: {"quote": "blood"} if row["trait"] == "gore" else {})
-    assert review("pull", file)["added"] == 2
-    assert store.read(ws, tables.REVIEWS).height == 4
 
 
 def test_what_all_rows_of_a_sheet_lack_is_said_once(ws, cli, review):

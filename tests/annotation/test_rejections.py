@@ -69,12 +69,17 @@ def test_a_row_of_a_file_comes_back_with_the_reason_above_its_text(ws, cli, revi
     review("push", *FILES, *ANN)
     file = ws.root / "review" / "ann.csv"
     edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
-    result = cli("review", "pull", *FILES, file, "-C", ws.root)
-    assert ": quote not found: 'blod' stands in no turn: copy it from the text (ann)" in result.err
+    place = f"{file}:{[row['trait'] for row in rows_of(file)].index('gore') + 2}"
+    result = cli("review", "pull", *FILES, file, "-C", ws.root, "--json")
+    assert f"{place}: quote not found: 'blod' stands in no turn: copy it from the text (ann)" in result.err
+    assert result.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1} and result.json["added"] == 2
+    assert place in store.read(ws, tables.DROPS)["place"].to_list()
     file.rename(ws.root / "was.csv")
     review("push", *FILES, *ANN)
     warnings = {row["trait"]: row["warning"] for row in rows_of(file)}
     assert "quote not found: 'blod' stands in no turn" in warnings["gore"] and "once more" in warnings["gore"]
+    edit(file, yes)
+    assert review("pull", *FILES, file)["added"] == 2 and store.read(ws, tables.REVIEWS).height == 4
 
 
 def test_a_correction_that_is_rejected_too_is_told_what_is_wrong_with_it_now(ws, cli) -> None:

@@ -45,7 +45,12 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
 
 def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, review):
     """Whoever followed `next:` alone never assigned it."""
-    assert waiting.waiting(ws).unsent == 2  # c1 and c2 have a proposal, nothing is in the design yet
+    assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (
+        2,
+        0,
+    )  # c1 and c2 have a proposal, no place yet
+    assert review("push", *TWO, "--budget", 2)["added"] == 2  # two readers of one unit each: it ends after the first
+    assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (1, 1)
     review("push", *TWO)
     assert waiting.waiting(ws).unsent == 0
     mined = store.read(ws, tables.CONVERSATIONS)[:2].with_columns(
@@ -68,13 +73,6 @@ def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (2, 0)
     cli("review", "opt-out", "cy", "gore", "-C", ws.root)  # that task is withdrawn
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (1, 1)
-
-
-def test_what_a_budget_left_out_is_put_off_and_not_new(ws, review):
-    """Two readers of one unit each: the budget ends after the first conversation."""
-    assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (2, 0)
-    assert review("push", *TWO, "--budget", 2)["added"] == 2
-    assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (1, 1)
 
 
 def test_what_is_sure_enough_to_need_nobody_waits_for_no_push(ws):
