@@ -189,8 +189,8 @@ def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
     `said` is empty for a label that nobody gave (`auto`).
     """
     rows = by_reviewers(votes).join(disputed, on=UNIT, how="semi")
-    said = pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
-    texts = rows.select(*UNIT, said)
+    answers = pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
+    texts = rows.select(*UNIT, answers)
     units = disputed.join(texts.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
     return units.with_columns(pl.col("said").fill_null([])).sort(UNIT)
 

@@ -54,18 +54,18 @@ class Records:
 
     def traits_of(self, line: Line) -> list[str]:
         """The traits that a row may name: those of the taxonomy now, and when its file was written."""
-        return [*self.taxonomy.slugs, *self.former.get(self.shown(line)[1].get("taxonomy", ""), ())]
+        return [*self.taxonomy.slugs, *self.former.get(self.sheet_of(line)[1].get("taxonomy", ""), ())]
 
-    def shown(self, line: Line) -> tuple[list[str], dict[str, str]]:
+    def sheet_of(self, line: Line) -> tuple[list[str], dict[str, str]]:
         """The traits that a row's sheet asked, and its guideline and taxonomy: by our record of its key, else by the
         cell `shown`; nothing if that column is gone."""
         if record := self.keyed.get(line.cell("task")):
-            asked, guide, taxonomy = record
+            traits, guide, taxonomy = record
         elif match := _SHOWN.fullmatch(line.cell("shown")):
-            asked, guide, taxonomy = (match[3] or "").split(), match[1], match[2]
+            traits, guide, taxonomy = (match[3] or "").split(), match[1], match[2]
         else:
             return [], {}
-        return asked, {"guideline": guide, "taxonomy": taxonomy}
+        return traits, {"guideline": guide, "taxonomy": taxonomy}
 
     def past_answers(self, task: Task) -> dict[str, set[str]]:
         return self.before.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
@@ -99,7 +99,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
     sheets = [_sheet_rows(path, named, pulled.no_sheets) for path in paths]
     now = records.taxonomy.digest
     for rows in sorted(
-        sheets, key=lambda rows: all(records.shown(line)[1].get("taxonomy", now) == now for line in rows)
+        sheets, key=lambda rows: all(records.sheet_of(line)[1].get("taxonomy", now) == now for line in rows)
     ):
         unfinished, traits = set[str](), defaultdict[str, set[str]](set)  # task cell -> the traits that have a row
         for line in rows:
@@ -115,7 +115,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
             else:
                 pulled.empty += [task] * (not answers)
             for answer in answers:
-                row = stamp | records.shown(line)[1] | answer
+                row = stamp | records.sheet_of(line)[1] | answer
                 pulled.add(line.place, row)
                 if line.cell("task") in records.old:
                     pulled.once.add(tuple(row[c] for c in ANSWER))
@@ -167,7 +167,7 @@ def _check_row(line: Line, task: Task, records: Records, unfinished: Collection[
         raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(slugs)}")
     if line.is_rest and task.role == "adjudicator":
         raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
-    if task.role == "adjudicator" and line.cell("task") in records.keyed and trait not in records.shown(line)[0]:
+    if task.role == "adjudicator" and line.cell("task") in records.keyed and trait not in records.sheet_of(line)[0]:
         raise Refused("not asked", "an adjudicator rules on the disputed traits only")
     if line.is_rest and line.cell("task") in unfinished:
         raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
@@ -204,7 +204,7 @@ def _rest(
     seconds, answers, slugs = _seconds(line), _named(line, task, records), records.traits_of(line)
     with_row = traits_by_task[line.cell("task")]
     earlier = {t: seen for t, seen in records.past_answers(task).items() if t in slugs and t not in with_row}
-    asked, versions = records.shown(line)
+    asked, versions = records.sheet_of(line)
     if missing := [t for t in asked if t in records.taxonomy.slugs and t not in with_row and t not in earlier]:
         raise Refused("`*` before the rest", f"the row of this task about {missing[0]} is not in the file: put it back")
     rest = _facts(line, task) | {"trait": "*", "verdict": "absent"}
