@@ -125,12 +125,9 @@ def test_who_read_a_plot_and_passed_over_what_another_marked_disputes_it():
     assert plots(adjudicate(votes(by_ann, THREE), tables.LABELS.empty), by_ann, THREE.slugs).height == 1
 
 
-def test_an_adjudicators_star_rules_on_nothing():
+def test_a_star_says_nothing_by_an_adjudicator_about_a_plot_or_under_another_taxonomy():
     by_trait = labels(review("ann", "*", "absent"), review("cy", "*", "absent", role="adjudicator"))
     assert {said(label) for label in by_trait.values()} == {(None, "unresolved")}
-
-
-def test_a_star_says_nothing_about_a_plot_or_under_another_taxonomy():
     assert labels(review("ann", "*", "absent", kind="item_flag"), text=texts(("d1", TEXT), kind="item_flag")) == {}
     rows = reviews(review("ann", "*", "absent", taxonomy="older"), review("ann", "gone", "absent"))
     valid, drops = standing(rows, texts(("d1", TEXT)), THREE)
