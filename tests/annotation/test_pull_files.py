@@ -72,7 +72,10 @@ def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
     answer(ws, review, bo=no)
     review("push", *TWO, "--adjudicator", "cy")
     file = ws.root / "review" / "cy.csv"
-    shutil.copy(file, file.with_name("cy (1).csv"))
+    copy = shutil.copy(file, file.with_name("cy (1).csv"))
+    edit(file, lambda row: {"trait": "needles", "unit": "", "verdict": "absent"})
+    assert review("pull", file)["dropped"] == {"not asked": 2}  # nobody disputes needles
+    shutil.copy(copy, file)
     assert edit(file, yes) == 2
     for _ in range(2):
         pulled = review("pull")
