@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from annotation import confidence_bounds, controls, recall_bounds
 from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
@@ -44,8 +44,6 @@ SAID = {"claim", "mode", "assumptions"}  # fields that explain the numbers
 
 
 LARGEST = 100_000_000  # count in a document; of what people have read a hundredth: a larger one would fill the memory
-# documents of earlier versions list the numbers in the draw
-Count = Annotated[int, BeforeValidator(lambda stated: len(stated) if isinstance(stated, list) else stated)]
 
 
 class _Strict(BaseModel):
@@ -85,7 +83,7 @@ class Missed(_Strict):
     found: int
     zone: int
     audited: int
-    positive: Count  # of the audited: those that have it, or no sure label (`holes` of them)
+    positive: int  # of the audited: those that have it, or no sure label (`holes` of them)
     holes: int
     open: int
     elsewhere: int
@@ -121,10 +119,9 @@ class Wrong(_Strict):
 
 
 class OnGold(_Strict):
-    """How often labels miss or invent what gold holds. Releases before this field count conversation and trait as a
-    unit: their bounds are too low where errors cluster in one conversation."""
+    """How often labels miss or invent what gold holds."""
 
-    unit: Literal["conversation", "conversation and trait"] = "conversation and trait"
+    unit: Literal["conversation"]
     units_present: int  # conversations with a labelled trait that is in their gold
     missed: int  # those of them whose labels miss a trait of their gold
     missed_at_most: float | None
