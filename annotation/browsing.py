@@ -21,6 +21,8 @@ def browse(
 ) -> pl.DataFrame:
     """The current proposals or labels with this verdict, one row per evidence span.
 
+    A label without a quote, as people who are unsure give none, has the quotes of the newest proposal, or else the
+    first turn without any (start = end = 0).
     stage: `proposals` or `labels`; verdict: `present` or `unsure`. Columns: conversation, trait, form, by (the
     proposer, or how the label was made), confidence (null for labels), turn, text of that turn, start and end of the
     quote in it, in code points. Conversations that no reviewer gets, because of a crisis or a removal, are left out.
@@ -39,6 +41,8 @@ def browse(
     if stage == "reported":
         return _reported(ws, state)
     claims = _newest(state.proposals if stage == "proposals" else state.labels, slugs).filter(verdict=verdict)
+    if stage == "labels":
+        claims = _with_spans(claims, _newest(state.proposals, slugs))
     rows = claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi")
     rows = withheld.without(rows, state.withheld)
     texts = texts_on_disk.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
@@ -73,6 +77,16 @@ def _reported(ws: Workspace, state: ReviewState) -> pl.DataFrame:
         end=text.str.len_chars().cast(pl.Int32),
         **unset,
     ).select(COLUMNS)
+
+
+def _with_spans(labels: pl.DataFrame, proposals: pl.DataFrame) -> pl.DataFrame:
+    unit = ["subject", "digest", "trait"]
+    proposed = (
+        proposals.filter(pl.col("spans").list.len() > 0).unique(unit, keep="last").select(*unit, proposed="spans")
+    )
+    first_turn = pl.lit([{"turn": 0, "start": 0, "end": 0}], labels.schema["spans"])
+    spans = pl.when(pl.col("spans").list.len() > 0).then("spans").otherwise(pl.coalesce("proposed", first_turn))
+    return labels.join(proposed, unit, how="left", maintain_order="left").with_columns(spans=spans).drop("proposed")
 
 
 def _newest(rows: pl.DataFrame, slugs: list[str]) -> pl.DataFrame:

@@ -28,6 +28,7 @@ from saferec_builder.proposing import pending
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
+DAY = 8.0  # working hours
 Figures = dict[str, JsonValue]
 Send = Callable[[pl.DataFrame, pl.DataFrame], Figures]  # (open units, revoked tasks) -> figures of what was sent
 
@@ -99,6 +100,8 @@ def _push(state: ReviewState, people: People, limits: Plan, to: Place) -> PushRe
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
     short = routing.short(state.given, state.proposals, assigned, due, plan, revoked)
     figures |= _waiting(short, plan) if short or not new.is_empty() else _unassigned(state, assigned)
+    if not limits.budget and (time := _long(state, new)):
+        figures |= {"time": time}
     figures |= {"withheld": Counter(state.withheld.values())} if state.withheld else {}
     return PushResult(Counts("review push", new.height, existing.height, figures=figures | sent), new)
 
@@ -182,15 +185,30 @@ def _with_design(state: ReviewState, plan: Plan) -> Plan:
 
 
 def _units(state: ReviewState, minutes: float) -> int:
-    """How many units fit into the time at the median speed so far; before the first answer, one minute per unit.
+    """How many units fit into the time."""
+    return max(1, int(min(60 * minutes / _seconds(state), 1e12))) if minutes else 0
+
+
+def _seconds(state: ReviewState) -> float:
+    """The median time of a unit so far, at least a second; a minute before the first answer.
 
     Reviews record seconds per task; a task costs as many units as it has claims.
     """
     tasks = state.standing.filter(role="reviewer").group_by(tables.TASK).agg(pl.col("seconds").max()).drop_nulls()
     with_costs = tasks.join(costs(state.proposals), on=tables.SUBJECT, how="left")
     speeds = with_costs.select(pl.col("seconds") / pl.col("cost").fill_null(1)).to_series()
-    seconds = speeds.median() if len(speeds) else 60.0
-    return max(1, int(min(60 * minutes / max(float(seconds), 1.0), 1e12))) if minutes else 0  # type: ignore[arg-type]
+    return max(float(speeds.median() or 1.0), 1.0) if len(speeds) else 60.0  # type: ignore[arg-type]
+
+
+def _long(state: ReviewState, tasks: pl.DataFrame) -> str:
+    """How long these tasks take, if it is more than a working day, and how to have fewer."""
+    of_tasks = tasks.join(costs(state.proposals), on=tables.SUBJECT, how="left")
+    hours = of_tasks.group_by("kind").agg(pl.col("cost").fill_null(1).sum() * _seconds(state) / 3600)
+    by_kind = dict(hours.iter_rows())
+    if (total := sum(by_kind.values())) < DAY:
+        return ""
+    items = f", {by_kind['item_flag']:,.0f} of them on items" if by_kind.get("item_flag", 0) >= 1 else ""
+    return f"about {total:,.0f} hours of reading{items}; with --minutes N a push hands out less, conversations first"
 
 
 def _with_gold(state: ReviewState) -> ReviewState:

@@ -17,6 +17,7 @@ from annotation import confidence_bounds, controls, routing, sampling_design
 from annotation.confidence_bounds import Audit, Bound, FalseShare
 from annotation.controls import NOBODY, Blind
 from annotation.task_assignment import claims
+from saferec_builder.core.counts import many
 from saferec_builder.storage.tables import TOMBSTONES
 
 POOLED = "any sensitivity"
@@ -38,6 +39,7 @@ class LabelBounds:
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
     unassigned: int = 0  # open conversations that are assigned to nobody
+    unsure: int = 0  # conversations to read, or drawn, that people have settled as unsure: they stay open
     blind: Blind = NOBODY  # how these reviewers answered on known, unsuggested sensitivities
     apart: float | None = None  # the share of `pooled`, at a level at which it holds together with `blind`
     claimed: int = 0  # each of them is read
@@ -78,11 +80,13 @@ def bounds(
         sure = {subject for subject, trait in auto if trait == slug}
         audits[slug] = sampling_design.audit(strata, sampling_design.states(verdicts, slug), verdicts, sure)
     open_subjects = {subject for subject in strata.read if of_any.get(subject) is None}
+    open_of_zone = [subject for subject in strata.zone[: strata.drawn] if of_any.get(subject) is None]
     assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return replace(
         from_audits(audits, of_all, blind),
         gold=_on_gold(verdicts, gold, slugs),
         unassigned=len(open_subjects - assigned),
+        unsure=sum(_is_settled(verdicts.get(s, {}), slugs) for s in (*open_subjects, *open_of_zone)),
         claimed=len(strata.read) - len(strata.undrawn),
         undrawn=len(strata.undrawn),
         zone=len(strata.zone),
@@ -98,6 +102,11 @@ def from_audits(audits: Mapping[str, Audit], of_all: Audit, blind: Blind) -> Lab
     traits = {slug: replace(confidence_bounds.bound(audit), measured=measured) for slug, audit in audits.items()}
     pooled = replace(confidence_bounds.bound(of_all), measured=measured, of_any=True)
     return LabelBounds(traits, pooled, together(traits), {}, blind=blind, apart=apart)
+
+
+def _is_settled(row: Mapping[str, str | None], slugs: Collection[str]) -> bool:
+    """Whether each trait has a verdict."""
+    return all(row.get(slug) is not None for slug in slugs)
 
 
 def together(traits: Mapping[str, Bound]) -> list[str]:
@@ -168,15 +177,21 @@ def lowers_most(bounds: LabelBounds) -> str | None:
         text = "were mined since the last push that draws audits, or before the first"
         remedy = "`review push`, with `audit` above 0 in [review]"
         return f"{bounds.undrawn:,} conversations {text}: what is not known of them counts as missed: {remedy}"
-    if waiting := bounds.pooled.open + bounds.pooled.holes:
+    if waiting := max(bounds.pooled.open + bounds.pooled.holes - bounds.unsure, 0):
         text = f"{waiting:,} conversations, proposed or drawn, may hold something that nobody is sure of yet"
         waits = f"; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else ""
         return f"{text}: each counts as missed until people agree{waits}"
+    steps = []
+    if bounds.unsure:
+        one, more = "conversation is settled as unsure and counts", "conversations are settled as unsure and count"
+        unsure = f"{many(bounds.unsure, one, more)} as missed, whatever else is read"
+        steps.append(f"{unsure}: `browse labels --verdict unsure` shows what is doubtful")
     needed = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
-    if not needed:
-        return None
-    slug = min(needed, key=lambda name: needed[name] or 0)
-    return f"{needed[slug]:,} more audits certify {slug}: raise `audit` in [review] or take `--all`, and `review push`"
+    if needed:
+        slug = min(needed, key=lambda name: needed[name] or 0)
+        audits = f"{needed[slug]:,} more audits certify {slug}"
+        steps.append(f"{audits}: raise `audit` in [review] or take `--all`, and `review push`")
+    return "; ".join(steps) or None
 
 
 def band(proposals: pl.DataFrame, undrawn: Collection[str], found: int) -> int:

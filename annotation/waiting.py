@@ -1,6 +1,6 @@
 """Counts what waits for reviewers and for `adjudicate`; remembers the counts until the workspace changes."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -30,13 +30,14 @@ class State(NamedTuple):
 class Waiting:
     """Conversations for the next push (proposed and assigned to nobody, or without a place in the draw of the audit)
     and how many of them an earlier push put off; open tasks; units whose readers disagree and that no adjudicator has;
-    and units whose label `adjudicate` would change."""
+    and units whose label `adjudicate` would change. `tools`: those that the open tasks were handed out with."""
 
     unsent: int
     put_off: int
     tasks: int
     disputed: int
     unlabelled: int
+    tools: list[str] = field(default_factory=list)
 
 
 def waiting(ws: Workspace) -> Waiting:
@@ -58,17 +59,20 @@ def state(ws: Workspace, *some: tables.Table) -> State:
 def _count(ws: Workspace) -> Waiting:
     # these imports take half a second, and nearly every `status` does without them
     from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+    from annotation.tools.tasks_and_answers import base_id, ids
 
     review = review_state.gather(ws)
     units = review_state.open_units(review, opt_outs.avoided(ws))
     unlabelled = aggregation.differing(review.judged, review.labels).height
     tasks = units.select("kind", "subject", "reviewer").n_unique()
+    sent = {base_id(task): tool for task, tool in workspace.read(ws, tables.SENT).select("task", "tool").iter_rows()}
+    tools = sorted({sent.get(task, "files") for task in ids(units)})  # `sent` holds none that is in a file
     rulings = units.filter(role="adjudicator")  # without tasks that were taken back
     disputed = review.disputed.join(rulings, on=tables.UNIT, how="anti").height
     unsent = _unsent(review)
     # every push gives the proposed conversations a place in the design, and an audit needs one for each
     put_off = unsent.join(review.design, on=["kind", "subject"], how="semi").height
-    return Waiting(unsent.height, put_off, tasks, disputed, unlabelled)
+    return Waiting(unsent.height, put_off, tasks, disputed, unlabelled, tools)
 
 
 def _unsent(review: "ReviewState") -> pl.DataFrame:

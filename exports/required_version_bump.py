@@ -88,11 +88,17 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
 
 
 def _hints(before: Facts, facts: Facts) -> str:
-    """Returns hints about `--inject` and `--with-text`: without them, rows and texts look removed on purpose."""
-    missing = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
-    hint = f", or give `--inject` again: {missing:,} rows of {before['version']} were injected" if missing else ""
-    lost = ", ".join(_texts_gone(before, facts))
-    return hint + (f", or give `--with-text` again: {before['version']} has the texts of {lost}" if lost else "")
+    """Returns hints about options of the release before: without them, rows and texts look removed on purpose."""
+    version, again = before["version"], []
+    if (injected := before["conditions"]["injected"]) and not facts["conditions"]["injected"]:
+        again.append(f"`--inject` again: {injected:,} rows of {version} were injected")
+    if before["keeps_unreviewed"] and not facts["keeps_unreviewed"]:
+        again.append(
+            f"`--unreviewed` again: {before['unreviewed']:,} lists of {version} are of texts that nobody reviewed"
+        )
+    if lost := ", ".join(_texts_gone(before, facts)):
+        again.append(f"`--with-text` again: {version} has the texts of {lost}")
+    return "".join(f", or give {option}" for option in again)
 
 
 def find(releases: Path, version: str | None = None) -> Path:

@@ -16,8 +16,8 @@ API = frozenset(  # saferec_builder.api.__all__; a test compares them
     Adjudication Argilla Checker Counts Difference Examination Explained FetchResult Files Forgotten Gaps LabelStudio
     Linkage Merges MineResult Plan ProposeResult Published PullResult PushResult Rebuilt Release ReportPage ReviewPage
     ReviewStatus SafeRecError Score Screening Served Status Verdict Verified Withdrawn Workspace add_catalog adjudicate
-    browse check checker examine fetch follow forget gaps hand_back join_rows keep_apart linkage merges mine opt_out plan
-    propose pull push rebuild release report review_status score screen serve set_aside show status withdraw
+    browse check checker examine fetch follow forget gaps hand_back join_rows keep_apart linkage merges mine opt_out
+    plan propose pull push rebuild release report review_status score screen serve set_aside show status withdraw
     """.split()
 )
 

@@ -1,6 +1,7 @@
 """Sums up a workspace: rows per table, releases, the cost of models, and the next command."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
         return f"{_unsent(waiting)}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
     if waiting.tasks:  # people may leave tasks unanswered: the answers that exist need not wait for them
+        collect = " or ".join(how for _, how in _review_tools(ws, waiting.tools))
         rest = next_step(ws, replace(waiting, tasks=0), labels=labels, planned=planned)
         people = f"{many(waiting.tasks, 'task waits', 'tasks wait')} for people: {collect}, then `saferec-build"
         return f"{people} adjudicate`; or without them: {rest}"
@@ -171,9 +173,10 @@ def _releases(ws: Workspace) -> list[str]:
     return sorted(folder.versions(ws.releases), key=check_version)
 
 
-def _review_tools(ws: Workspace) -> list[tuple[str, str]]:
-    """Values of _TOOLS for the tools that tasks were sent with so far; answers on the page need no `review pull`."""
+def _review_tools(ws: Workspace, only: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Values of _TOOLS for the tools that tasks were sent with so far, or for `only` these; answers on the page need no
+    `review pull`."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
     tools |= {"files"} if any((ws.root / "review").glob("*.[cC][sS][vV]")) else set()
-    used = [texts for tool, texts in _TOOLS.items() if tool in tools]
+    used = [texts for tool, texts in _TOOLS.items() if tool in tools.intersection(only or tools)]
     return used or [_OTHER_FOLDER] * bool(workspace.count(ws, tables.ASSIGNMENTS))

@@ -213,6 +213,9 @@ def test_where_people_have_more_tools_than_one_all_are_collected_and_one_is_push
     fill(workspace, LINE[4:])
     step = summary.next_step(workspace, Waiting(0, 0, 0, 1, 0))
     assert "`saferec-build review push --tool page --adjudicator NAME`" in step
+    # whoever had used the page once was sent to it for tasks that stood in CSVs
+    step = summary.next_step(workspace, Waiting(0, 0, 2, 0, 0, ["files"]))
+    assert step.startswith(f"2 tasks wait for people: {files}, then `saferec-build adjudicate`")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def add(
     ws = Workspace.open(folder)
     counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "step"))
     _say(counts, as_json, adding.noun(source))
-    onward(ws, as_json)
+    again = "mined_before_the_catalog" in counts.figures
+    onward(ws, as_json, "mine again, as said above, and then " if again else "")
 
 
 @app.command()

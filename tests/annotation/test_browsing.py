@@ -24,6 +24,22 @@ def test_the_newest_claim_of_each_proposer_counts(ws):
     assert [row["by"] for row in browse(ws).to_dicts()] == ["a-model"]
 
 
+def test_a_label_without_a_quote_has_that_of_the_proposal_or_its_first_turn(ws):
+    """Labels that say unsure have no quote, and none of them was shown."""
+    label = dict(
+        kind="sensitivity", verdict="unsure", form=None, spans=[], method="agreed", reviews=[], simulated=False
+    )
+    units = [("c1", "gore"), ("c1", "needles")]  # rules quote `blood` for gore, and propose nothing for needles
+    rows = [
+        label | {"label": f"l{n}", "subject": subject, "trait": trait, "digest": f"d-{subject}"}
+        for n, (subject, trait) in enumerate(units)
+    ]
+    store.append(ws, tables.LABELS, tables.LABELS.frame(rows))
+    place = TEXTS["c1"].index("blood")
+    shown = browse(ws, "labels", verdict="unsure").select("trait", "turn", "start", "end").rows()
+    assert shown == [("gore", 0, place, place + 5), ("needles", 0, 0, 0)]
+
+
 def test_who_is_in_a_crisis_or_asked_to_be_removed_is_not_shown(ws):
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
     assert browse(ws).is_empty()

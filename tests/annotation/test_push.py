@@ -7,7 +7,7 @@ from typing import Any
 
 from annotation.page.tasks import Tasks
 from annotation.push import push
-from annotation.review_destinations import ReviewPage
+from annotation.review_destinations import Files, ReviewPage
 from saferec_builder.storage import tables, whole_files, workspace as store
 from tests.worlds import review_page, review_world
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
@@ -84,3 +84,10 @@ def test_a_push_without_anything_new_says_what_else_can_be_read(workspace, cli):
     assert "the draw ([review] audit = 0) left them out" in second["next"] and "again with --all" in second["next"]
     assert cli(*words, "--all").json["new"] == {"audit": 4}
     assert "unassigned" not in cli(*words, "--all").json
+
+
+def test_a_push_of_more_than_a_day_says_how_long_it_takes(ws, monkeypatch):
+    """`propose --items` put 3,800 items into two people's sheets, without a word about the time that they take."""
+    monkeypatch.setattr("annotation.push._seconds", lambda state: 9_000.0)  # 2.5 hours a claim: 10 for 4 of them
+    result = push(ws, ["ann", "bo"], to=Files())
+    assert str(result.counts.figures["time"]).startswith("about 10 hours of reading; with --minutes N")

@@ -187,6 +187,13 @@ def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     assert result.traits["gore"].open == result.pooled.open == 20
     assert result.traits["gore"].share == result.pooled.share == 20 / 120
     assert bounds.words(result.traits["gore"]) == f"<= 16.7 % (20 {WAITS})"
+    # nobody can do more about these, which was said like work that is left
+    settled = "20 conversations are settled as unsure and count as missed"
+    assert (result.unsure, (bounds.lowers_most(result) or "")[: len(settled)]) == (20, settled)
+    verdicts["p19"]["gore"] = None
+    assert (bounds.lowers_most(told(rows, verdicts, current=ids)) or "").startswith(
+        "1 conversations, proposed or drawn"
+    )
 
 
 def test_of_any_trait_fewer_wait_than_of_one_and_the_words_say_why():

@@ -27,7 +27,7 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
         return results[0]
 
     review("push", *TWO)
-    assert checked() == Waiting(0, 0, 4, 0, 0)
+    assert checked() == Waiting(0, 0, 4, 0, 0, ["files"])
     cli("review", "opt-out", "ann", "gore", "-C", ws.root)  # in no table: the task with it waits for nobody
     assert checked().tasks == 3
     cli("review", "opt-out", "ann", "gore", "--remove", "-C", ws.root)
@@ -97,3 +97,10 @@ def test_a_file_that_says_nothing_is_counted_anew(ws, review):
     for text in ("", "[]", "{", '{"of": 3}', '{"of": "0", "figures": 1}'):
         (ws.root / "tables" / "waiting.json").write_text(text)
         assert waiting.waiting(ws).tasks == 4
+
+
+def test_the_tool_of_a_task_is_the_one_that_holds_it(ws, review, cli):
+    cli("review", "push", "--tool", "page", *TWO, "-C", ws.root)
+    assert waiting.waiting(ws).tools == ["page"]
+    review("push", "--reviewer", "eve", "--all")  # in files
+    assert waiting.waiting(ws).tools == ["files", "page"]

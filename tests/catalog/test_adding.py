@@ -175,12 +175,14 @@ def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, i
     assert added("None", "2019")[1] == "violated"
 
 
-def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
+def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(
+    workspace, cli, items, tmp_path
+):
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
-    first, rerun = (adding.add_catalog(workspace, "csv", items).figures for _ in range(2))
-    assert first["mined_before_the_catalog"].startswith("1 conversation was read without it: delete tables/")
-    assert "mined_before_the_catalog" not in rerun
+    first, rerun = (cli("catalog", "add", "csv", items, "-C", workspace.root).out for _ in range(2))
+    assert "1 conversation was read without it: delete tables/" in first and "next: mine again" in first
+    assert "read without it" not in rerun and "next: mine again" not in rerun
 
 
 def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):

@@ -87,6 +87,7 @@ def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, c
     result = cli("release", "1.0.1", "-C", ws.root)
     assert injected and result.code == 1
     assert f"or give `--inject` again: {injected:,} rows of 1.0.0 were injected" in result.err
+    assert "--unreviewed" not in result.err
     assert cli("release", "1.0.1", "--inject", "gore", "-C", ws.root).code == 0
 
 
