@@ -16,17 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jinja2 import UndefinedError
 
-from exports import (
-    card,
-    claims,
-    croissant,
-    folder as write,
-    formats,
-    hub,
-    injection,
-    released_ids,
-    verify,
-)
+from exports import card, claims, croissant, folder as write, formats, hub, injection, released_ids, verify
 from exports.arrow import Names, plain, prompts, turns
 from exports.build_rows import NOT_BACK
 from exports.manifest_types import Facts, Stamp
@@ -205,11 +195,8 @@ def _tables(release: Path, config: str, split: str) -> Iterator[pa.Table]:
 
 
 def _read(release: Path, config: str, split: str, kinds: Mapping[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
-    """Returns these columns; those that a release of an earlier version lacks are null."""
     path = release / write.data_file(config, split)
-    if not path.exists():
-        return pl.DataFrame(schema=kinds)
-    return pl.scan_parquet(path, schema=kinds, glob=False, missing_columns="insert", extra_columns="ignore").collect()
+    return pl.read_parquet(path, columns=[*kinds], glob=False) if path.exists() else pl.DataFrame(schema=kinds)
 
 
 def _conversations(release: Path, split: str, sources: _Sources, tally: _Tally) -> pl.DataFrame:
@@ -251,9 +238,8 @@ def _requests(conversations: pl.DataFrame) -> pl.DataFrame:
 
 def _sentences(release: Path, split: str, banks: injection.Banks) -> pl.DataFrame:
     """Returns (conversation, request, added, disclosed) of the requests; `added` is null unless one was injected."""
-    texts = dict.fromkeys(("conversation", "made_from", "request", "condition", "disclosed"), pl.String)
+    texts = dict.fromkeys(("conversation", "request", "condition", "disclosed"), pl.String)
     grpo = _read(release, "grpo", split, texts | {"traits": pl.List(pl.String)})
-    grpo = grpo.with_columns(pl.coalesce("request", "made_from"))
     added = [
         " ".join(part.text for part in injection.sentences(request, split, traits, banks))
         if kind == "injected"
@@ -325,13 +311,7 @@ def _request_claims(requests: pl.DataFrame, sentences: pl.DataFrame, sources: _S
 
 def _with_claims(table: pa.Table, request_claims: pl.DataFrame) -> pa.Table:
     joined = _of_rows(table, request_claims)["claims"]
-    values = plain(joined, _CLAIMS)
-    if "claims" not in table.column_names:  # a release of an earlier version
-        return table.append_column("claims", pc.coalesce(values, pa.scalar([], _CLAIMS)))
-    return _replace(table, "claims", joined.is_not_null(), values)
-
-
-_CLAIMS = pa.list_(pa.string())
+    return _replace(table, "claims", joined.is_not_null(), plain(joined, table.schema.field("claims").type))
 
 
 def _with_turns(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series) -> pa.Table:
