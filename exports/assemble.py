@@ -109,21 +109,23 @@ class Chosen:
         return list(self.too_few)
 
 
+Stated = tuple[dict[str, Agreement], Certificate | None]  # agreement per trait, and what the labels miss at most
+
+
 def assemble(ws: Workspace, options: Options) -> Assembled:
     """Returns all of the release except its files; raises ReleaseError if a check fails."""
     snapshot, parent = take(ws), versioning.before(ws.releases, options.version)
     base = _base(ws, snapshot, options, parent)
     chosen = _chosen(ws, snapshot, base, options)
     _check(chosen, options.allow)
-    agreement, certified = _reviewed(ws, snapshot, chosen)
-    content = _content(ws, snapshot, chosen, options, agreement, certified)
+    stated = _reviewed(ws, snapshot, chosen)
+    content = _content(ws, snapshot, chosen, options, stated)
     proposals, base = manifest_facts.without_paths(snapshot.proposals), chosen.base
     facts = manifest_facts.facts(ws, content, proposals) | base.facts
-    least = ws.config.release.min_seekers
-    facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified, least=least)
+    facts |= _facts(chosen, options, canary.guid(ws, content.name), stated)
     origins = provenance.origins(proposals, base.kept, snapshot.catalog_rows, base.reviews)
     taxonomy = (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
-    return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, certified)
+    return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, stated[1])
 
 
 def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
@@ -153,15 +155,9 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     return Chosen(base, texts, too_few, released_traits, frozenset(silent), rare, filled, more, injected, drops, labels)
 
 
-def _content(
-    ws: Workspace,
-    snapshot: Snapshot,
-    chosen: Chosen,
-    options: Options,
-    agreement: dict[str, Agreement],
-    certified: Certificate | None,
-) -> formats.Content:
+def _content(ws: Workspace, snapshot: Snapshot, chosen: Chosen, options: Options, stated: Stated) -> formats.Content:
     """Returns the content that the files of the release are written from."""
+    agreement, certified = stated
     base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
     places = chosen.filled.select("place", "released", subject="conversation")
     open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.told)))
@@ -185,22 +181,14 @@ def _content(
     )
 
 
-def _facts(
-    chosen: Chosen,
-    options: Options,
-    guid: str,
-    agreement: dict[str, Agreement],
-    certified: Certificate | None,
-    *,
-    least: int,
-) -> Facts:
+def _facts(chosen: Chosen, options: Options, guid: str, stated: Stated) -> Facts:
     """Returns the manifest's facts about the released part, in the order of the file."""
-    base, more, filled = chosen.base, chosen.more, chosen.filled
+    base, more, filled, (agreement, certified) = chosen.base, chosen.more, chosen.filled, stated
     injected = more["added"].count()
     reviewed = base.current_labels.filter("read").select(conversation="subject")
     names = ["truth", "safe_truth", "traits", "late_traits"]
     taught = pl.concat([filled.select(names), more.select(*names, "added")], how="diagonal")
-    no_trait = checks.no_trait(chosen.too_few, least)
+    no_trait = checks.no_trait(chosen.too_few, chosen.rare.facts["k"])
     safety_rows = checks.check_safety(taught, base.judged.oracle, base.items, options.allow, no_trait)
     facts = build_rows.figures(filled, chosen.labels, base.judged.oracle)
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
@@ -235,15 +223,14 @@ def _built(
     return texts, build_rows.build(base.kept.drop("row"), base.current_labels, reader, base.items["item"].sort(), terms)
 
 
-def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
-    """Returns the agreement per trait, and the certificate of what the labels miss at most."""
+def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> Stated:
     base = chosen.base
     reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
     voting = controls.label_votes(reviews, snapshot.assignments)
     checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
     judged = (snapshot, base.current_labels, reviews, base.out)
-    stated = review_facts.certified(*judged, ws, small=chosen.small, items=base.items["item"])
-    return review_facts.agreement_by_trait(voting, ws.taxonomy, chosen.small), stated
+    certified = review_facts.certified(*judged, ws, small=chosen.small, items=base.items["item"])
+    return review_facts.agreement_by_trait(voting, ws.taxonomy, chosen.small), certified
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | None) -> Base:
@@ -274,7 +261,10 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(names))
     earlier = _earlier(None if options.resplit else parent, parent_facts)
     out = withheld.reasons(ws, conversations)
-    split, starts = _split(conversations.filter(~pl.col("conversation").is_in(list(out))), earlier, shares)
+    # withheld conversations must not push others out of their split
+    placed = conversations.filter(~pl.col("conversation").is_in(list(out)))
+    split = splits.assign(placed.with_columns(earlier=pl.col("released").is_in(earlier.implode())), shares)
+    starts = shares.starts(placed["time"])
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
@@ -306,15 +296,6 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
         facts=facts,
         starts=starts,
     )
-
-
-def _split(
-    conversations: pl.DataFrame, earlier: pl.Series, shares: splits.Shares
-) -> tuple[pl.DataFrame, released_ids.Starts]:
-    """Returns splits.assign, and the first instants of validation and test, of the conversations that may be released:
-    withheld ones must not push others out of their split."""
-    marked = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
-    return splits.assign(marked, shares), shares.starts(conversations["time"])
 
 
 def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:
@@ -351,12 +332,7 @@ def _seeded(
 
 
 def _more(
-    rows: pl.DataFrame,
-    inject: str | None,
-    ws: Workspace,
-    turns: checks.TurnsAt,
-    base: Base,
-    disclosed: pl.Series,
+    rows: pl.DataFrame, inject: str | None, ws: Workspace, turns: checks.TurnsAt, base: Base, disclosed: pl.Series
 ) -> tuple[pl.DataFrame, list[str]]:
     """Returns further requests, then rows with sentences of ours; and the traits of --inject."""
     requests = released_ids.renamed(rows.filter(pl.col("cut").is_not_null()))

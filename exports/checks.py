@@ -140,8 +140,6 @@ def check_uncounted(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[
 def check_leaks(rows: pl.DataFrame) -> None:
     """Raises ReleaseError if a seeker, a conversation or a near-duplicate is in two splits."""
     for column in ("seeker", "conversation", "cluster"):
-        if column not in rows.columns:
-            continue
         pairs = rows.filter(pl.col(column).is_not_null()).select(column, "split").unique()
         leaks = pairs.filter(pl.col(column).is_duplicated()).sort(column, "split")
         if leaks.height:
@@ -173,9 +171,8 @@ def without_repeated_answers(rows: pl.DataFrame, turns: TurnsAt) -> pl.DataFrame
     lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("row", key=_joined(pl.col("truth")))
     lengths = lists.select(pl.col("key").str.count_matches(" ").unique() + 1).to_series().to_list()
     for length in lengths:
-        keys = train.select(
-            key=pl.when(pl.col("named").list.len() >= length).then(_joined(pl.col("named").list.head(length))),
-        )
+        named = pl.col("named").list
+        keys = train.select(key=pl.when(named.len() >= length).then(_joined(named.head(length))))
         repeated.append(lists.join(keys, on="key", how="semi")["row"])
     return unlearned(rows, rows["row"].is_in(pl.concat(repeated).implode()), REPEATED).drop("row")
 

@@ -145,13 +145,9 @@ def catalog(content: Content) -> dict[str, pa.Table]:
 
 
 def _marked(frame: pl.DataFrame, schema: pa.Schema, content: Content) -> pa.Table:
-    return arrow(frame.with_columns(canary=pl.lit(content.canary, pl.String)), schema)
-
-
-def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    """Returns the frame as a table of this schema; its columns may have any order."""
-    oldest = pl.CompatLevel.oldest()
-    return frame.select(schema.names).to_arrow(compat_level=oldest).cast(schema)
+    """Returns the frame, whose columns may have any order, as a table of this schema, with the canary."""
+    frame = frame.with_columns(canary=pl.lit(content.canary, pl.String)).select(schema.names)
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
 
 
 def _learned(part: pl.DataFrame, texts: pl.Series, content: Content, names: Names) -> dict[str, pa.Table]:

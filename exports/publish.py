@@ -6,15 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from exports import (
-    folder,
-    hub,
-    removals_since_release,
-    required_version_bump as versioning,
-    signing,
-    verify,
-    withdraw,
-)
+from exports import folder, hub, removals_since_release, required_version_bump as versioning, signing, verify, withdraw
 from exports.checks import check_version
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError, UsageError

@@ -110,18 +110,13 @@ def find(releases: Path, version: str | None = None) -> Path:
         raise ReleaseError(f"{releases}: no release {version!r}; there are {', '.join(names)}")
     folder = releases / (version or next((v for v in reversed(names) if (releases / v / "data").is_dir()), names[-1]))
     if not (folder / "data").is_dir():
+        newest = releases / names[-1]
+        remedy = f"make a version without them: `saferec-build release {next_free(newest, 'major')}`"
         raise ReleaseError(
             f"{folder}: its data was deleted, as it held somebody who asked to be forgotten:"
-            f" {_without(releases / names[-1])}"
+            f" {f'{newest.name} is without them' if (newest / 'data').is_dir() else remedy}"
         )
     return folder
-
-
-def _without(newest: Path) -> str:
-    """Returns which version is without those who were forgotten, or how to make one."""
-    if (newest / "data").is_dir():
-        return f"{newest.name} is without them"
-    return f"make a version without them: `saferec-build release {next_free(newest, 'major')}`"
 
 
 def before(releases: Path, version: str) -> Path | None:

@@ -8,14 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation import (
-    aggregation,
-    agreement,
-    label_bounds,
-    progress,
-    review_state,
-    reviewer_opt_outs as opt_outs,
-)
+from annotation import aggregation, agreement, label_bounds, progress, review_state, reviewer_opt_outs as opt_outs
 from exports import (
     build_rows,
     diff,

@@ -119,12 +119,8 @@ def forget(
             earlier = _erase(ws, erasure, to, progress, again=True)
             if not names:
                 open_wishes = wishes.read_removals(ws.root / wishes.FILE).wishes
-                reminders = (
-                    [f"{wishes.FILE}: this only ended the erasure before: run `forget` again for these"]
-                    if open_wishes
-                    else []
-                )
-                return replace(earlier, outside=[*earlier.outside, *reminders])
+                reminder = f"{wishes.FILE}: this only ended the erasure before: run `forget` again for these"
+                return replace(earlier, outside=[*earlier.outside, *[reminder] * bool(open_wishes)])
         erasure, receipts = people.find(ws, names, source, only)
         erasure = replace(erasure, before=sorted({*erasure.before, *places.put_back(ws)}))
         _check_server(ws, erasure, to, no_server)

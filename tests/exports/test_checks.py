@@ -163,7 +163,7 @@ def test_explain_names_every_check(cli):
 
 
 def test_a_leak_stops_and_names_who():
-    rows = pl.DataFrame({"conversation": ["a", "b"], "seeker": ["ann", "ann"], "split": ["train", "test"]})
+    rows = pl.DataFrame({"conversation": ["a", "b"], "seeker": "ann", "cluster": None, "split": ["train", "test"]})
     with pytest.raises(ReleaseError, match="ann in test and train"):
         checks.check_leaks(rows)
     checks.check_leaks(rows.with_columns(seeker=pl.lit(None, pl.String)))
