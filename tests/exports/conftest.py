@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import workspace as store
 from tests.servers.hub import WRITER, Hub
 from tests.worlds import once, release_world as world
 from tests.worlds.hub_world import quick
-from tests.worlds.release_rows import reviews
+from tests.worlds.release_rows import reviewed as reviewed_by_two
 
 
 @pytest.fixture
@@ -37,13 +37,7 @@ def released(of_labels: Path, workspace: store.Workspace) -> store.Workspace:
 @pytest.fixture(scope="session")
 def of_reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ws = store.Workspace.create(tmp_path_factory.mktemp("reviewed") / "ws")
-    rows, labels = world.requests()
-    world.fill(ws, rows, [row | {"reviews": [f"{name}-{row['subject']}" for name in ("ann", "bo")]} for row in labels])
-    for name in ("ann", "bo"):
-        store.append(ws, tables.REVIEWS, reviews(labels, name))
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
-    return once.released(ws)
+    return once.released(reviewed_by_two(ws, *world.requests()))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from saferec_builder.catalog import adding
 from saferec_builder.planning import plan
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
-from tests.worlds.release_rows import manifest
+from tests.worlds.release_rows import manifest, rows_of
 from tests.worlds.release_world import conversation, film, label
 
 
@@ -19,8 +19,7 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     ws = world.fill(workspace, [*rows, nobody], [*labels, *rare, flag])
     result = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert result["in_conversations_only"] == {"has a withheld trait": 2, "reviewed by nobody": 1}
-    frames = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")]
-    assert result["dropped"] == {} and result["out"] == pl.concat(frames).height == 41  # none was dropped
+    assert result["dropped"] == {} and result["out"] == rows_of(ws, "conversations").height == 41  # none was dropped
     train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
     assert set(train["trait"]) == {"gore"} and "needles" in manifest(ws)["withheld"]
     learned = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
@@ -32,6 +31,11 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     assert "1 conversations were reviewed by nobody" in card and "fewer than 5 different people" in card
 
 
+def mark_as_crisis(ws, row):
+    mark = {"conversation": row["conversation"], "digest": row["digest"], "language": "en", "language_score": 1.0}
+    store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"revision": 0, "crisis": True, "replaced": 0}]))
+
+
 @pytest.mark.parametrize("why", ["removed on request", "crisis"])
 def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     """c001 of train was dropped as straddling, because of a later conversation of its person that is not released."""
@@ -39,8 +43,7 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     late = conversation("late", "Hi", f"Try {film('D')}", "ok", day=39, seeker="p1")
     ws = world.fill(workspace, [*rows, late], labels)
     if why == "crisis":
-        mark = {"conversation": "late", "digest": late["digest"], "language": "en", "language_score": 1.0}
-        store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"revision": 0, "crisis": True, "replaced": 0}]))
+        mark_as_crisis(ws, late)
     else:
         (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,late,\n")
     assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {why: 1}
@@ -52,9 +55,10 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
 def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace, cli):
     """A release was no longer possible, and the `catalog apart` that the message suggested did nothing."""
     rows, labels = world.requests()
+    verdicts = {"D": "absent", "E": "present", "F": "absent", "G": "unsure"}
     flags = [
-        label(rows[0], "needles", verdict) | {"label": letter, "kind": "item_flag", "subject": world.item(letter)}
-        for letter, verdict in (("D", "absent"), ("E", "present"), ("F", "absent"), ("G", "unsure"))
+        label(rows[0], "needles", verdict, label=letter, kind="item_flag", subject=world.item(letter))
+        for letter, verdict in verdicts.items()
     ]
     ws = world.fill(workspace, rows, [*labels, *flags])
     for first, later in ("DE", "FG"):
@@ -73,8 +77,7 @@ def test_a_trait_that_was_removed_stops_a_release_until_its_labels_are_taken_bac
     assert result.code == 1 and "1 labels are of a trait that the taxonomy lacks, first clowns on c000" in result.err
     store.append(ws, tables.LABELS, world.labels(label(rows[0], "clowns", None)))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    frames = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/labels").glob("*")]
-    assert pl.concat(frames).height == 40 and set(pl.concat(frames)["trait"]) == {"gore"}
+    assert rows_of(ws, "labels")["trait"].to_list() == ["gore"] * 40
 
 
 @pytest.mark.slow
@@ -95,16 +98,15 @@ def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace,
 def test_crisis_and_clusters_are_honoured(workspace, cli):
     rows, labels = world.requests()
     ws = world.fill(workspace, rows, labels)
-    mark = {"conversation": "c005", "digest": rows[5]["digest"], "revision": 0, "language": "en", "language_score": 1.0}
-    store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
+    mark_as_crisis(ws, rows[5])
     twins = [{"conversation": name, "revision": 0, "cluster": "t"} for name in ("c001", "c039")]
     store.append(ws, tables.CLUSTERS, tables.CLUSTERS.frame(twins))
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c007,\n")
     result = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert result["dropped"] == {"crisis": 1, "removed on request": 1, "straddles split": 1}
-    remaining = pl.concat([pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")])
+    remaining = set(rows_of(ws, "conversations")["conversation"])
     last_id, *removed_ids = world.released(ws, "c039", "c005", "c001", "c007")
-    assert not {*removed_ids} & set(remaining["conversation"]) and last_id in set(remaining["conversation"])
+    assert not {*removed_ids} & remaining and last_id in remaining
 
 
 @pytest.mark.slow
@@ -114,11 +116,9 @@ def test_titles_without_a_year_are_items_where_the_workspace_says_so(workspace, 
     ws = world.fill(workspace, [*rows, plain], [*labels, label(plain, verdict="absent")])
     result = cli("release", "1.0.0", "-C", ws.root, "--json")
     assert result.json["in_conversations_only"] == {"no linked item": 1}
-    config = (ws.root / "saferec.toml").read_text()
-    (ws.root / "saferec.toml").write_text(config.replace("[release]", '[release]\ntitles = "any"'))
+    world.configured(ws, "[release]", '[release]\ntitles = "any"')
     result = cli("release", "2.0.0", "-C", ws.root, "--json")
     assert not result.err and result.json["in_conversations_only"] == {}
-    learned = pl.concat([pl.read_parquet(path) for path in (ws.releases / "2.0.0/data/grpo").glob("*")])
     (plain_id,) = world.released(ws, "plain")
-    (row,) = learned.filter(conversation=plain_id).to_dicts()
+    (row,) = rows_of(ws, "grpo", "2.0.0").filter(conversation=plain_id).to_dicts()
     assert row["truth"] == [world.item("D")]

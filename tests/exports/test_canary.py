@@ -11,12 +11,12 @@ import pytest
 from exports import canary
 from saferec_builder.core.errors import UsageError
 from tests.worlds import release_world as world
+from tests.worlds.release_rows import manifest
 
 
 def test_every_row_and_every_description_has_it(released):
     """Labels, reviews and items had none, though they contain quotes and verdicts that may be passed on."""
-    folder = released.releases / "1.0.0"
-    guid = json.loads((folder / "manifest.json").read_text())["canary"]
+    folder, guid = released.releases / "1.0.0", manifest(released)["canary"]
     for path in (folder / "data").glob("*/*.parquet"):
         table = pl.read_parquet(path, glob=False)
         assert table["canary"].unique().to_list() == [canary.sentence(guid)] * (table.height > 0), path
@@ -31,8 +31,7 @@ def test_it_stays_the_same_between_versions_and_differs_between_datasets(workspa
 
 
 def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path, cli):
-    folder = released.releases / "1.0.0"
-    guid = json.loads((folder / "manifest.json").read_text())["canary"]
+    folder, guid = released.releases / "1.0.0", manifest(released)["canary"]
     encodings = [
         lambda n: (b"x" * (canary._CHUNK - n)) + guid.encode() + b"\n more",  # also across the border of two chunks
         lambda n: json.dumps({"id": n, "text": f"1. Saw (2004)\n{canary.sentence(guid)}"}).encode(),
@@ -54,10 +53,8 @@ def test_what_cannot_be_searched_is_said_and_never_called_clean(released, tmp_pa
     folder = shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
     result = cli("verify", folder, "--contamination", folder / "data/grpo/test.parquet")
     assert result.code == 1 and "packed (parquet), which nobody can search" in result.err
-    manifest = json.loads((folder / "manifest.json").read_text())
     for invalid in (None, "", "e"):  # "e" would be found everywhere
-        (folder / "manifest.json").write_text(json.dumps(manifest | {"canary": invalid}))
-        world.seal(folder, "README.md")
+        world.stated(folder, canary=invalid)
         assert "it has no canary" in cli("verify", folder, "--contamination", folder / "README.md").err
     assert cli("verify", folder).code == 0
 

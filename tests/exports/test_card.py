@@ -12,6 +12,7 @@ from exports.folder import facts_of
 from exports.manifest_types import OLDER
 from exports.report import card_plot as charts
 from saferec_builder.core import oracle as violations
+from saferec_builder.core.errors import UsageError
 from tests.worlds import release_world as world
 from tests.worlds.release_world import label
 
@@ -191,16 +192,15 @@ def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manif
     assert "license" not in json.loads((folder / "croissant.json").read_text())
     undeclared = cli("release", "1.0.0", "-C", workspace.root)
     assert "no licence was declared by its owner: set [dataset] licence in saferec.toml" in undeclared.out
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("# licence =", "licence ="))
+    world.configured(workspace, "# licence =", "licence =")
     result = cli("release", "1.0.1", "-C", workspace.root, "--json")
     assert result.code == 0 and "licence" not in result.json
     later = workspace.releases / "1.0.1"
     assert DatasetCard((later / "README.md").read_text()).data.to_dict()["license"] == "cc-by-4.0"
     assert json.loads((later / "croissant.json").read_text())["license"] == "cc-by-4.0"
     assert "declared by its owner" not in (later / "README.md").read_text()
-    toml.write_text(toml.read_text().replace('licence = "cc-by-4.0"', 'licence = " "'))
-    assert "dataset.licence" in cli("release", "1.0.2", "-C", workspace.root).err
+    with pytest.raises(UsageError, match=r"dataset\.licence"):
+        world.configured(workspace, 'licence = "cc-by-4.0"', 'licence = " "')
 
 
 def test_no_reader_of_markdown_makes_a_link_of_a_name():

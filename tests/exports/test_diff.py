@@ -193,8 +193,7 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     labels = [row | {"reviews": [f"{row['subject']}-a"]} for row in labels]
     ws = world_.fill(workspace, rows, labels)
     store.append(ws, tables.REVIEWS, reviews(rows, "a", "absent"))
-    ws_toml = ws.root / "saferec.toml"
-    ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["bo"]'))
+    world_.configured(ws, '# consent = ["ann"]', 'consent = ["bo"]')
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     relabelled = labels[1] | {"label": "l2", "verdict": "absent", "form": None, "spans": [], "reviews": ["c001-a", "x"]}
     unresolved = [labels[n] | {"label": f"open{n}", "verdict": None, "method": "unresolved"} for n in (0, 2, 4)]
@@ -229,30 +228,20 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     sensitive, others = rows[1::2], rows[::2]
     labels = [row | {"reviews": [f"{row['subject']}-{reviewer}" for reviewer in ("ann", "bo")]} for row in labels]
     ws = world_.fill(workspace, rows, labels)
-    ws_toml = ws.root / "saferec.toml"
-    ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann", "bo", "cy", "dee"]'))
+    world_.configured(ws, '# consent = ["ann"]', 'consent = ["ann", "bo", "cy", "dee"]')
     for reviewer in ("ann", "bo"):
         store.append(ws, tables.REVIEWS, reviews(sensitive, reviewer, "present", who=reviewer))
         store.append(ws, tables.REVIEWS, reviews(others, reviewer, "absent", who=reviewer, trait="*"))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     for reviewer, reviewed in (("cy", sensitive[:12]), ("dee", others)):
         store.append(ws, tables.REVIEWS, reviews(reviewed, reviewer, "absent", who=reviewer, trait="*"))
-    flipped_labels = [
-        row
-        | {
-            "label": f"new{n}",
-            "verdict": "absent",
-            "form": None,
-            "spans": [],
-            "reviews": [*row["reviews"], f"{row['subject']}-cy"],
-        }
-        for n, row in enumerate(labels[1::2][:12])
+    absent = {"verdict": "absent", "form": None, "spans": []}
+    changed = [(row | absent, "cy") for row in labels[1::2][:12]] + [(row, "dee") for row in labels[::2]]
+    later_labels = [
+        row | {"label": f"{who}-{row['label']}", "reviews": [*row["reviews"], f"{row['subject']}-{who}"]}
+        for row, who in changed
     ]
-    confirmed_labels = [
-        row | {"label": f"same{n}", "reviews": [*row["reviews"], f"{row['subject']}-dee"]}
-        for n, row in enumerate(labels[::2])
-    ]
-    store.append(ws, tables.LABELS, world_.labels(*flipped_labels, *confirmed_labels))
+    store.append(ws, tables.LABELS, world_.labels(*later_labels))
     result = cli("release", "1.0.1", "-C", ws.root)
     assert result.code == 1 and "32 rows of reviews are new" in result.err  # dee's too, who agrees with the others
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
@@ -266,8 +255,7 @@ def test_what_the_data_means_is_a_change_though_every_row_stays(released, cli):
     ws = released
     toml = traits.EMBEDDED.read_text(encoding="utf-8").replace("definition = ", 'definition = "As before, and: " # ', 1)
     (ws.root / "my.toml").write_text(toml, encoding="utf-8")
-    ws_toml = ws.root / "saferec.toml"
-    ws_toml.write_text(ws_toml.read_text().replace('# path = "my-traits.toml"', 'path = "my.toml"'))
+    world_.configured(ws, '# path = "my-traits.toml"', 'path = "my.toml"')
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
     text = cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
     assert "- major: the trait animal_harm means something else" in text and "nothing changed" not in text

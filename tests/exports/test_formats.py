@@ -15,6 +15,7 @@ from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining.splits import SPLITS
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
+from tests.worlds.release_rows import rows_of
 from tests.worlds.release_world import conversation, film, item
 
 
@@ -119,18 +120,15 @@ def test_two_traits_may_share_an_official_key(workspace, cli):
     """In a taxonomy with finer traits than the official one, a person with either trait has the key."""
     template = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
     (workspace.root / "mine.toml").write_text(template.format("gore", "Blood") + template.format("wounds", "Wounds"))
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace('# path = "my-traits.toml"', 'path = "mine.toml"'))
+    ws = world.configured(workspace, '# path = "my-traits.toml"', 'path = "mine.toml"')
     requests, labels = world.requests()
     # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
     wounds = [world.label(row, "wounds", quote="what next") for row in requests[::4]]
-    ws = world.fill(store.Workspace.open(workspace.root), requests, labels + wounds)
+    world.fill(ws, requests, labels + wounds)
     result = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
     assert result.code == 0, result.err
-    parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]
-    grpo = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("grpo/*.parquet")]
-    has_trait = {row["conversation"]: bool(row["traits"]) for part in grpo for row in part}
-    constraints = {row["conversation"]: row["constraints"] for part in parts for row in part}
+    has_trait = {name: bool(traits) for name, traits in rows_of(ws, "grpo").select("conversation", "traits").rows()}
+    constraints = dict(rows_of(ws, "safecrs").select("conversation", "constraints").iter_rows())
     assert sum(has_trait.values()) == 30
     assert all(constraints[c] == {"Anti-gore": has_trait[c] or None} for c in constraints)
 

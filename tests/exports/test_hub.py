@@ -254,24 +254,18 @@ def test_a_hub_that_is_not_there(released, publish, monkeypatch):
 # ---- what we refuse ourselves
 
 
-def test_simulated_reviews_do_not_go_to_the_hub(hub, workspace, cli):
+def test_simulated_reviews_and_demo_items_do_not_go_to_the_hub(hub, workspace, demo_workspace, cli):
     rows, labels = world.requests()
-    world.fill(workspace, rows, [row | {"simulated": True} for row in labels])
-    assert cli("release", "1.0.0", "--allow", "simulated", "-C", workspace.root).code == 0
-    result = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
-    assert result.code == 1 and "simulated reviews" in result.err and "--to DIR" in result.err and hub.seen == []
+    for ws, simulated, reason in ((workspace, True, "simulated reviews"), (demo_workspace, False, "items of the demo")):
+        world.fill(ws, rows, [row | {"simulated": simulated} for row in labels])
+        assert cli("release", "1.0.0", "--allow", "simulated", "-C", ws.root).code == 0
+        result = cli("publish", "--hub", "--repo", REPO, "-C", ws.root)
+        assert result.code == 1 and reason in result.err and "--to DIR" in result.err and hub.seen == []
 
 
 def test_texts_that_were_put_back_do_not_go_to_the_hub():
     with pytest.raises(ReleaseError, match="rests on texts that were put back: it is not for the Hub"):
         stage.refuse({"name": "ws", "version": "1.0.0", "simulated": False, "demo": False, "put_back": ["reddit"]})
-
-
-def test_demo_items_do_not_go_to_the_hub(hub, demo_workspace, cli):
-    world.fill(demo_workspace, *world.requests())
-    cli("release", "1.0.0", "-C", demo_workspace.root)
-    result = cli("publish", "--hub", "--repo", REPO, "-C", demo_workspace.root)
-    assert result.code == 1 and "demo" in result.err and hub.seen == []
 
 
 def test_a_damaged_release_is_not_sent(hub, released, publish):
@@ -280,9 +274,7 @@ def test_a_damaged_release_is_not_sent(hub, released, publish):
     assert result.code == 1 and "traits.toml" in result.err and hub.seen == []
 
 
-def test_a_repository_must_be_named(released, cli, hub):
-    result = cli("publish", "--hub", "-C", released.root)
-    assert result.code == 1 and "--repo" in result.err
+def test_a_repository_is_named_as_the_hub_does(released, cli, hub):
     result = cli("publish", "--hub", "--repo", "a/b/c", "-C", released.root)
     assert result.code == 1 and "NAMESPACE/NAME" in result.err
 

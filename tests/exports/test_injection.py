@@ -7,12 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from exports import folder, injection as inject
+from exports import injection as inject
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED, oracle
 from saferec_builder.mining import splits
 from tests.worlds import release_world as world
+from tests.worlds.release_rows import manifest, rows_of
 from tests.worlds.release_world import conversations
 
 SLUGS = traits.load().slugs
@@ -27,11 +28,8 @@ def test_the_banks_are_apart_and_name_no_trait():
     assert len(set(texts)) == len(texts) == 20 * 6 + 8 * 12 * 8
     writers = {(s.writer, split) for s, split in pairs}
     assert len({writer for writer, _ in writers}) == len(writers)  # no writer is in two splits
-    assert {s.form for s, _ in pairs} <= {"explicit", "implicit", "story"} and {s.strength for s, _ in pairs} <= {
-        1,
-        2,
-        3,
-    }
+    assert {s.form for s, _ in pairs} <= {"explicit", "implicit", "story"}
+    assert {s.strength for s, _ in pairs} <= {1, 2, 3}
     texts = [s.text for s, _ in pairs if s.form != "explicit"]
     names = [n.lower() for t in traits.load().traits for n in (t.slug, t.name, t.slug.replace("_", " "), t.safecrs)]
     assert not [(s, n) for s in texts for n in names if n in s.lower()]
@@ -119,7 +117,7 @@ def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace
     ws = world.fill(workspace, rows, [*early_labels, *labels[10:]])
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
     assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 5  # 12, 14, 16, 18 and 10: not 0 to 8
-    made_from = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
+    made_from = rows_of(ws, "grpo").filter(condition="injected")["made_from"]
     assert sorted(made_from) == sorted(world.released(ws, "c010", "c012", "c014", "c016", "c018"))
 
 
@@ -138,7 +136,7 @@ def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace
     world.for_few(ws)
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
     assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 20
-    made_from = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
+    made_from = rows_of(ws, "grpo").filter(condition="injected")["made_from"]
     assert world.released(ws, "c000")[0] in made_from
 
 
@@ -146,11 +144,7 @@ def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspac
     """Only gore has warnings: no answer to a row with needles is known to be safe."""
     ws = world.fill(workspace, *world.requests())
     result = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
-    home = ws.releases / "1.0.0"
-    grpo, sft = (
-        pl.concat([pl.read_parquet(home / f"data/{config}/{split}.parquet") for split in splits.SPLITS])
-        for config in ("grpo", "sft")
-    )
+    grpo, sft = rows_of(ws, "grpo"), rows_of(ws, "sft")
     needles = grpo.filter(pl.col("traits").list.contains("needles"))["conversation"]
     short = grpo.height - sft.height
     assert 0 < needles.len() <= short and not set(needles) & set(sft["conversation"])
@@ -159,8 +153,8 @@ def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspac
         in result.out
     )
     assert f"to which no answer is safe (rows: needles {needles.len()}): add warnings that clear items" in result.out
-    facts = folder.facts_of(home)
+    facts = manifest(ws)
     assert (facts["short_of_clear"], facts["injected_unclear"]) == (short, {"needles": needles.len()})
-    card = (home / "README.md").read_text()
+    card = (ws.releases / "1.0.0/README.md").read_text()
     assert f"clear for `needles` (in {needles.len()} of these rows): no answer to" in card
     assert f"{short} requests have no item that is clear for them" in card

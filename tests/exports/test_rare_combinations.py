@@ -12,6 +12,7 @@ from exports.folder import facts_of
 from saferec_builder.storage import workspace as store
 from tests.conftest import Cli
 from tests.worlds import release_world as world
+from tests.worlds.release_rows import rows_of
 
 ALONE = {("gore",): 3, ("needles",): 2, ("spiders_snakes",): 2, ("gore", "needles"): 1, ("gore", "spiders_snakes"): 1}
 
@@ -139,10 +140,6 @@ def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit")
     result = cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root)
     assert result.code == 0, result.err
     return ws
-
-
-def rows_of(ws: store.Workspace, config: str) -> pl.DataFrame:
-    return pl.read_parquet(ws.releases / "1.0.0" / "data" / config / "*.parquet")
 
 
 def test_a_release_without_texts_says_withheld_and_teaches_nothing_of_it(workspace, cli):

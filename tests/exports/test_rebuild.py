@@ -15,7 +15,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.hub_world import REPO
 from tests.worlds.once import command, copied, released
-from tests.worlds.release_rows import reviews
+from tests.worlds.release_rows import reviewed
 
 
 def chats():
@@ -101,14 +101,7 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
 
 def test_a_release_with_reviews_keeps_its_certificate(workspace, cli, tmp_path):
     """Every rebuilt release with reviews failed `verify`."""
-    rows, labels = chats()
-    world.fill(
-        workspace, rows, [row | {"reviews": [f"{name}-{row['subject']}" for name in ("ann", "bo")]} for row in labels]
-    )
-    for name in ("ann", "bo"):
-        store.append(workspace, tables.REVIEWS, reviews(labels, name))
-    config = workspace.root / "saferec.toml"
-    config.write_text(config.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
+    reviewed(workspace, *chats())
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
     bare, rebuilt = workspace.releases / "1.0.0", tmp_path / "mine"
     assert cli("rebuild", bare, "--to", rebuilt, *key(workspace), "-C", workspace.root).code == 0
@@ -142,8 +135,7 @@ def test_how_many_requests_and_messages_there_are_is_not_told_of_a_text_that_sta
     ws = world.fill(workspace, rows, labels)
     world.for_few(ws)
     assert cli("propose", "-C", ws.root).code == 0
-    config = ws.root / "saferec.toml"
-    config.write_text(config.read_text().replace("[release]", '[release]\nrequests = "turn"\ndisclosed = "both"'))
+    world.configured(ws, "[release]", '[release]\nrequests = "turn"\ndisclosed = "both"')
     args = ("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
     assert cli(*args, "--with-text").code == 0
     full = (ws.releases / "1.0.0").rename(tmp_path / "full")
@@ -152,10 +144,7 @@ def test_how_many_requests_and_messages_there_are_is_not_told_of_a_text_that_sta
     (name,) = world.released(ws, "c000")
     derived = grpo.filter(made_from=name)
     requests = derived.select("request", "condition", "disclosed").rows()
-    assert requests == [
-        (name, "none", None),
-        (name, "injected", "last"),
-    ]
+    assert requests == [(name, "none", None), (name, "injected", "last")]
     assert [len(prompt) for prompt in derived["prompt"]] == [4, 4]
     result = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
     assert result.code == 0, result.err
@@ -295,9 +284,7 @@ def test_a_false_key_file_is_one_line(silent, cli, tmp_path, fault):
 @pytest.mark.parametrize("fact", ["rule", "labels", "makers"])
 def test_a_manifest_of_which_no_card_can_be_made_is_one_line(silent, cli, tmp_path, fact):
     ws, bare, _ = silent
-    manifest = json.loads((bare / "manifest.json").read_text()) | {fact: {}}
-    (bare / "manifest.json").write_text(json.dumps(manifest))
-    world.seal(bare, "README.md")
+    world.stated(bare, **{fact: {}})
     result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
     assert (result.code, result.err.count("\n")) == (1, 1) and "manifest.json: no card can be" in result.err, result.err
 

@@ -142,12 +142,6 @@ def test_a_label_of_nothing_that_is_there_stops(ws, cli):
     assert result.code == 1 and "first gone" in result.err and "mine" in result.err
 
 
-def test_a_label_of_an_unknown_trait_stops(ws, cli):
-    store.append(ws, tables.LABELS, labels(label(world.requests()[0][0], trait="mice")))
-    result = cli("release", "1.0.0", "-C", ws.root)
-    assert result.code == 1 and "lacks, first mice on c000" in result.err
-
-
 def _build(root, threads, code="pass"):
     run = f"sys.argv = ['x', 'release', '1.0.0', '-C', {str(root)!r}]; main()"
     text = f"import sys; {code}\nfrom saferec_builder.cli.app import main\n{run}"

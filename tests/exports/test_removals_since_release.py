@@ -14,23 +14,22 @@ from saferec_builder.proposing import pending
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import once, release_world as world
 from tests.worlds.any_rows import rows
-from tests.worlds.release_world import conversation, conversations, film
 
 
 @pytest.fixture(scope="session")
 def of_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with 40 people, as if mined from a file of messages, and 1.0.0 with all of them."""
     ws = store.Workspace.create(tmp_path_factory.mktemp("messages") / "ws")
+    return once.released(as_mined(ws, "messages"))
+
+
+def as_mined(ws: store.Workspace, source: str) -> store.Workspace:
+    """The workspace with the 40 requests, under the ids and pseudonyms that mining gives to those of the source."""
     rows, labels = world.requests()
-    new_id = {row["conversation"]: tables.digest("messages", row["source_id"]) for row in rows}
-    rows = [
-        row
-        | {"conversation": new_id[row["conversation"]]}
-        | {"seeker": mine.pseudonym("messages", row["seeker"], ws.secret)}
-        for row in rows
-    ]
-    labels = [label | {"subject": new_id[label["subject"]]} for label in labels]
-    return once.released(world.fill(ws, rows, labels))
+    for row, label in zip(rows, labels, strict=True):
+        row |= {"source": source, "seeker": mine.pseudonym(source, row["seeker"], ws.secret)}
+        row["conversation"] = label["subject"] = tables.digest(source, row["source_id"])
+    return world.fill(ws, rows, labels)
 
 
 @pytest.fixture
@@ -73,18 +72,6 @@ def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_later_version_that_holds_them_too_or_was_withdrawn_is_not_named(ws, cli, tmp_path):
-    addition = conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)
-    store.append(ws, tables.CONVERSATIONS, conversations(addition))
-    assert cli("release", "1.1.0", "-C", ws.root).code == 0
-    remove(ws, "messages,c007,")
-    assert "make 2.0.0" in cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
-    assert cli("release", "2.0.0", "-C", ws.root).code == 0
-    cli("withdraw", "2.0.0", "--reason", "x", "-C", ws.root)
-    assert "make 3.0.0" in cli("publish", "1.1.0", "--to", tmp_path / "out", "-C", ws.root).err
-
-
-@pytest.mark.slow
 def test_before_1_0_0_a_minor_version_is_enough(workspace, cli, tmp_path):
     world.fill(workspace, *world.requests())
     assert cli("release", "0.1.0", "-C", workspace.root).code == 0
@@ -106,15 +93,7 @@ def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp
 @pytest.mark.parametrize("asked", ["hf:chats,c007,", "hf:chats,,p7"])
 def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cli, tmp_path, asked):
     """Released rows name no person: after the tables were made again, `publish` missed removals by author."""
-    rows, labels = world.requests()
-    pseudonyms = {row["conversation"]: mine.pseudonym("hf:chats", row["seeker"], workspace.secret) for row in rows}
-    new_id = {row["conversation"]: tables.digest("hf:chats", row["conversation"]) for row in rows}
-    rows = [
-        row | {"seeker": pseudonyms[old_id], "source": "hf:chats", "conversation": new_id[old_id]}
-        for row in rows
-        if (old_id := row["conversation"])
-    ]
-    world.fill(workspace, rows, [label | {"subject": new_id[label["subject"]]} for label in labels])
+    as_mined(workspace, "hf:chats")
     world.for_few(workspace)
     once.released(workspace)
     shutil.rmtree(workspace.root / "tables" / "conversations")
@@ -177,11 +156,8 @@ def test_who_is_not_in_it_keeps_nothing_back(ws, cli, tmp_path, asked):
 def test_removals_that_cannot_be_read_publish_nothing(ws, cli, tmp_path):
     (ws.root / "removals.csv").write_text("source,author\nmessages,p7\n")
     result = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
-    assert (
-        result.code == 1
-        and "removals.csv: column 'source_id' is missing" in result.err
-        and not (tmp_path / "out").exists()
-    )
+    assert result.code == 1 and "removals.csv: column 'source_id' is missing" in result.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_next_step_is_the_version_without_them_and_the_report_says_why(ws, cli):

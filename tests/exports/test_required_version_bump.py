@@ -72,8 +72,7 @@ def test_a_version_says_how_much_changed(workspace, cli):
     # nobody changed the split: a test row of 1.0.0 is no training row of 1.1.0
     ids = [set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")]
     assert ids[0] < ids[1]
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("# violated_at = 0.66 ", "violated_at = 0.7 "))
+    world.configured(ws, "# violated_at = 0.66 ", "violated_at = 0.7 ")
     result = cli("release", "1.2.0", "-C", ws.root)
     assert result.code == 1 and "thresholds of the rule changed since 1.1.0: take 2.0.0" in result.err
 
@@ -115,10 +114,9 @@ def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspac
     block = block.replace(trait["safecrs"], "Clowns")
     for name in ("topics", "core"):
         block = re.sub(rf"{name} = \[.*\]", f'{name} = ["Are there clowns"]', block)
-    config = workspace.root / "saferec.toml"
-    config.write_text(config.read_text().replace('# path = "my-traits.toml"', 'path = "my-traits.toml"'))
     (workspace.root / "my-traits.toml").write_text(embedded)
-    ws = world.fill(store.Workspace.open(workspace.root), *world.requests())
+    ws = world.configured(workspace, '# path = "my-traits.toml"', 'path = "my-traits.toml"')
+    world.fill(ws, *world.requests())
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     (ws.root / "my-traits.toml").write_text(f"{embedded}\n[[trait]]{block}")
     result = cli("release", "1.0.1", "-C", ws.root)
@@ -145,8 +143,7 @@ def test_a_reviewer_who_changed_their_mind_is_a_patch_and_one_less_is_major(revi
     assert "patch: rows of reviews changed" in manifest(ws, "1.0.1")["changes"]
     counts = cli("diff", first, "1.0.1", "-C", ws.root, "--json").json["rows"]["reviews"]
     assert counts == {"added": 0, "removed": 0, "changed": 1}
-    config = ws.root / "saferec.toml"
-    config.write_text(config.read_text().replace('consent = ["ann"]', "consent = []"))
+    world.configured(ws, 'consent = ["ann"]', "consent = []")
     result = cli("release", "1.1.0", "-C", ws.root)
     assert result.code == 1 and "40 rows of reviews are gone since 1.0.1: take 2.0.0" in result.err
 

@@ -15,7 +15,7 @@ from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import edit
-from tests.worlds.release_rows import manifest, reviews
+from tests.worlds.release_rows import manifest, reviews, rows_of
 from tests.worlds.release_world import film, label
 from tests.worlds.reviewing import yes
 from tests.worlds.settings import review_settings
@@ -24,8 +24,7 @@ from tests.worlds.settings import review_settings
 def pushed(workspace, cli, *words: str, min_seekers: int = 5):
     """(workspace of 40 requests, half of them claimed by the rules, assigned to two reviewers; its CLI arguments)."""
     ws, args = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
-    config = ws.root / "saferec.toml"
-    config.write_text(config.read_text().replace("# min_seekers = 5", f"min_seekers = {min_seekers}"))
+    world.configured(ws, "# min_seekers = 5", f"min_seekers = {min_seekers}")
     options = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", *words)
     assert cli("propose", *args).code == cli("review", "push", *options, *args).code == 0
     return ws, args
@@ -66,8 +65,7 @@ def test_of_who_asked_to_be_removed_not_even_the_number_of_labels_is_stated(work
     assert result.code == 0 and result.json["dropped"] == {"removed on request": 1}, result.err
     assert result.json["in_conversations_only"] == {"reviewed by nobody": 20}
     statement = json.loads((ws.releases / "1.0.0" / "certificate.json").read_text())
-    frames = [pl.read_parquet(path) for path in (ws.releases / "1.0.0" / "data" / "labels").glob("*")]
-    present = pl.concat(frames).filter(verdict="present").height
+    present = rows_of(ws, "labels").filter(verdict="present").height
     assert present == len(subjects) - 1 >= 15
     assert statement["false_of_all"]["labels"] == statement["false_of_all"]["zone"] == present
 
@@ -94,7 +92,7 @@ def test_a_row_carries_what_it_stands_for(workspace, cli):
         edit(ws.root / "review" / f"{reviewer}.csv", lambda row: yes(row))
     assert cli("review", "pull", "--tool", "files", ws.root / "review", *args).code == 0
     assert cli("adjudicate", *args).code == cli("release", "1.0.0", *args).code == 0
-    rows = pl.concat([pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/grpo").glob("*.parquet")])
+    rows = rows_of(ws, "grpo")
     drawn = rows.filter(pl.col("traits").list.len() == 0)
     assert 0 < drawn.height < 20 and rows.filter(pl.col("traits").list.len() > 0)["weight"].unique().to_list() == [1.0]
     assert drawn["weight"].unique().to_list() == [20 / drawn.height]  # so that all of them stand for the 20

@@ -10,7 +10,7 @@ import pytest
 from exports import folder as files, verify as proof
 from saferec_builder.core.errors import ReleaseError, UsageError
 from tests.worlds.release_rows import FILES
-from tests.worlds.release_world import grow, reseal, seal, tree
+from tests.worlds.release_world import grow, reseal, seal, stated, tree
 
 # ---- verify
 
@@ -75,7 +75,6 @@ def test_where_there_is_no_release_nothing_can_be_withdrawn(workspace, cli):
 
 
 TABLE = "data/sft/train.parquet"
-FACTS = {"counts": {"odd": {"train": 1}}}, {"counts": {"sft": {"train": 0}}}, {"counts": {"odd": {"train": 0}}}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +87,7 @@ FACTS = {"counts": {"odd": {"train": 1}}}, {"counts": {"sft": {"train": 0}}}, {"
             r"traits.toml: missing or not",
         ),
         (lambda copy: reseal(copy, TABLE, lambda table: table.slice(1)), "31 rows, manifest.json says 32"),
+        (lambda copy: reseal(copy, TABLE, lambda table: table.take([*range(32)][::-1])), f"{TABLE}: its rows are not"),
         (
             lambda copy: reseal(copy, TABLE, lambda table: table.drop_columns(["prompt"])),
             f"{TABLE}: column prompt is not",
@@ -99,9 +99,12 @@ FACTS = {"counts": {"odd": {"train": 1}}}, {"counts": {"sft": {"train": 0}}}, {"
         (lambda copy: forgotten(copy, copy.parent), r"copy: `saferec-build forget` deleted its data, as it held someb"),
         (lambda copy: forgotten(copy, copy.parent / "releases"), r"copy: `saferec-build forget` deleted its data, as "),
         (lambda copy: sealed(copy, b"PAR1 x"), r"data/sft/test.parquet: not a parquet file: "),
-        (lambda copy: stated(copy, FACTS[0]), r"data/odd/train.parquet: this program does not know the config 'odd':"),
-        (lambda copy: stated(copy, FACTS[1]), r"data/sft/train.parquet: 32 rows, manifest.json says 0$"),
-        (lambda copy: stated(copy, FACTS[2]), None),  # a split without rows has no file
+        (
+            lambda copy: stated(copy, counts={"odd": {"train": 1}}),
+            r"train.parquet: this program does not know the conf",
+        ),
+        (lambda copy: stated(copy, counts={"sft": {"train": 0}}), r"sft/train.parquet: 32 rows, manifest.json says 0$"),
+        (lambda copy: stated(copy, counts={"odd": {"train": 0}}), None),  # a split without rows has no file
     ],
 )
 def test_each_fault_of_a_file_has_its_own_message(copy, fault, message):
@@ -134,17 +137,11 @@ def sealed(copy, content):
     seal(copy, "data/sft/test.parquet")
 
 
-def stated(copy, facts):
-    manifest = json.loads((copy / "manifest.json").read_text())
-    (copy / "manifest.json").write_text(json.dumps(manifest | facts))
-    seal(copy, "README.md")
-
-
 def test_the_bounds_of_the_certificate_are_those_of_the_manifest(home):
     missed = json.loads((home / "manifest.json").read_text())["missed"]
     proof.verify(home)
     for trait in missed:
-        stated(home, {"missed": {name: bound for name, bound in missed.items() if name != trait}})
+        stated(home, missed={name: bound for name, bound in missed.items() if name != trait})
         with pytest.raises(ReleaseError, match=r"certificate.json: it states other bounds than manifest.json"):
             proof.verify(home)
     (home / "certificate.json").unlink()
@@ -178,7 +175,7 @@ def test_what_is_not_ours_is_not_overwritten(released, copy, lies_there):
         shutil.rmtree(copy)
         copy.mkdir()
     if lies_there == "another dataset":
-        stated(copy, {"name": "other"})
+        stated(copy, name="other")
     else:
         (copy / "notes.txt").write_text("mine")
     content = tree(copy)

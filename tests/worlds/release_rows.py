@@ -8,7 +8,7 @@ from exports import build_rows as release, target_lists as targets
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import splits
-from saferec_builder.storage import texts_on_disk as spool
+from saferec_builder.storage import tables, texts_on_disk as spool, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations, item, labels
 
@@ -58,6 +58,20 @@ def reviews(said, who, simulated=False):
         facts = {"note": "for the team only", "seconds": 3.0, "guideline": "g1", "simulated": simulated}
         rows.append(world.review(conversation, who, **fields, **facts))
     return world.reviews(*rows)
+
+
+def reviewed(ws, rows, said):
+    """The workspace with these rows, labels, and a review of each by ann and bo; those of ann may be released."""
+    names = ("ann", "bo")
+    world.fill(ws, rows, [row | {"reviews": [f"{name}-{row['subject']}" for name in names]} for row in said])
+    for name in names:
+        store.append(ws, tables.REVIEWS, reviews(said, name))
+    return world.configured(ws, '# consent = ["ann"]', 'consent = ["ann"]')
+
+
+def rows_of(ws, config, version="1.0.0"):
+    """The rows of a release's config, of all splits."""
+    return pl.read_parquet(ws.releases / version / "data" / config / "*.parquet")
 
 
 # sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,

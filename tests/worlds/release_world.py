@@ -109,11 +109,13 @@ def requests(n: int = 40) -> tuple[list[dict], list[dict]]:
     return rows, label_rows
 
 
-def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Workspace:
-    """Puts the catalog, these conversations and labels into a workspace."""
+def fill(
+    ws: store.Workspace, rows: list[dict], said: list[dict], warned: pl.DataFrame | None = None
+) -> store.Workspace:
+    """Puts the catalog, these conversations and labels into a workspace; `warned`: other warnings than the world's."""
     for table, frame in (
         (tables.CATALOG_ROWS, catalog()),
-        (tables.WARNINGS, warnings()),
+        (tables.WARNINGS, warnings() if warned is None else warned),
         (tables.CONVERSATIONS, conversations(*rows)),
         (tables.LABELS, labels(*said)),
     ):
@@ -121,10 +123,16 @@ def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Works
     return ws
 
 
+def configured(ws: store.Workspace, old: str, new: str) -> store.Workspace:
+    """The workspace after this edit of its saferec.toml."""
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace(old, new))
+    return store.Workspace.open(ws.root)
+
+
 def for_few(ws: store.Workspace, least: int = 2) -> None:
     """Reports figures of at least `least` people: in the world of `requests`, two people of the test split faint."""
-    config = ws.root / "saferec.toml"
-    config.write_text(config.read_text().replace("[release]", f"[release]\nmin_seekers = {least}"))
+    configured(ws, "[release]", f"[release]\nmin_seekers = {least}")
 
 
 def grow(ws: store.Workspace, cli, version: str = "1.1.0") -> None:
@@ -153,6 +161,13 @@ def reseal(folder, path, change):
     """Changes a table and makes every checksum fit again, as a careless editor with good tools would."""
     pq.write_table(change(pq.read_table(folder / path)), folder / path)
     seal(folder, path)
+
+
+def stated(folder: Path, **facts: object) -> None:
+    """States these facts in the release's manifest, with checksums that fit."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | facts))
+    seal(folder, "README.md")
 
 
 def seal(folder, path):
