@@ -142,11 +142,8 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     ws: store.Workspace, lived_in: Path, cli: Cli, way: str
 ) -> None:
     places = sung(ws)
-    assert (
-        {*places} == {*canaries(ws)}
-        and len(places) >= 40
-        and len({path for paths in places.values() for path in paths}) > 20
-    )
+    assert {*places} == {*canaries(ws)} and len(places) >= 40
+    assert len({path for paths in places.values() for path in paths}) > 20
     name = names_of(ws)[way]
     if not name:
         (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{ID},\nmessages,c011x,\n")
@@ -231,9 +228,7 @@ def test_who_ends_a_broken_off_erasure_erases_nobody_else_and_hears_all_that_is_
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")  # removed, not forgotten
     (ws.root / "notes.zip").write_bytes(b"PK\x03\x04")
     result = cli("forget", *names, "-C", ws.root, "--json")
-    assert (
-        result.code == 0 and result.json["resumed"] == 1 and result.json["releases"] == ["published", "releases/1.0.0"]
-    )
+    assert (result.code, result.json["resumed"], result.json["releases"]) == (0, 1, ["published", "releases/1.0.0"])
     advice = "\n".join(str(result.json[name]) for name in result.json if name.startswith("do_"))
     assert "withdraw 1.0.0" in advice and "notes.zip" in advice and ("removals.csv" in advice) == (not names)
     remaining = set(store.read(ws, tables.CONVERSATIONS)["source_id"])
@@ -300,13 +295,9 @@ def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
     dry_run = cli("forget", ID, "--dry-run", "-C", ws.root).out
     assert "nothing was changed" in dry_run and "CSVs that reviewers have" in dry_run
     result = cli("forget", ID, "-C", ws.root)
-    assert (
-        result.code == 0
-        and " lines of files erased, and the data of 2 copies of releases deleted\n" in result.out
-        and "copies of these releases" in result.out
-        and result.out.splitlines()[-1].startswith("next: ")
-        and "next: " not in dry_run
-    )
+    assert result.code == 0 and "copies of these releases" in result.out
+    assert " lines of files erased, and the data of 2 copies of releases deleted\n" in result.out
+    assert result.out.splitlines()[-1].startswith("next: ") and "next: " not in dry_run
     assert (ws.root / path).read_bytes().decode() == "".join([f"task{mark}text\r\n", rows[0], rows[2]])
 
 

@@ -47,17 +47,13 @@ def test_the_first_thing_to_look_at_is_said(done: stage.Forgotten, tmp_path: Pat
     assert replace(two, unread=[]).fault is None
     for dry, verb in ((True, "would leave"), (False, "will leave")):
         unmet = replace(done, receipts=[*done.receipts, Receipt("x", [], False)], dry=dry)
-        assert (
-            f"nobody here is meant by x: if that is how a source or release spells it, mining {verb}"
-            in f"{unmet.fault}"
-        )
+        assert f"nobody here is meant by x: if that is how a source or release spells it, mining {verb}" in unmet.fault
 
 
 def test_two_erasures_are_told_as_one(done: stage.Forgotten, tmp_path: Path) -> None:
-    later = replace(
-        done, receipts=[], rows={"labels": 5, "marks": 1}, files=[tmp_path / "c", tmp_path / "a"], resumed=0
-    )
-    merged = stage._merged(done, replace(later, outside=["that", "this"]))
+    files = [tmp_path / "c", tmp_path / "a"]
+    later = replace(done, receipts=[], rows={"labels": 5, "marks": 1}, files=files, outside=["that", "this"], resumed=0)
+    merged = stage._merged(done, later)
     assert (merged.rows, merged.resumed, merged.receipts) == ({"labels": 7, "marks": 1}, 3, [])
     assert (merged.files, merged.outside) == ([tmp_path / "a", tmp_path / "c"], ["this", "that"])
     assert (merged.emptied, merged.unread) == (done.emptied, done.unread)
@@ -78,17 +74,13 @@ def test_tasks_on_a_server_that_is_not_given_stop_it(workspace: store.Workspace)
     sent = [("label_studio", "mark", f"task-{n}-aa", f"{n}", "there") for n in (1, 2, 3)]
     store.append(workspace, tables.SENT, tables.SENT.frame(sent))
     stage._check_server(workspace, erasure, None, True)
-    with pytest.raises(
-        ReviewError, match=r"forget: 2 tasks about them are on a review server \(label-studio\): give it"
-    ):
+    with pytest.raises(ReviewError, match=r"2 tasks about them are on a review server \(label-studio\): give it"):
         stage._check_server(workspace, erasure, None, False)
 
 
 def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_path: Path) -> None:
-    ws, erasure = (
-        workspace,
-        Erasure(revisions=[("c", "d")], inputs=[("reddit", "RS"), ("messages", "own"), ("x", "own")]),
-    )
+    ws, inputs = workspace, [("reddit", "RS"), ("messages", "own"), ("x", "own")]
+    erasure = Erasure(revisions=[("c", "d")], inputs=inputs)
     backups = "backups and snapshots of this folder"
 
     def todo(erasure: Erasure, *emptied: Path, team: bool = False) -> list[str]:

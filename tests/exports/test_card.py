@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from exports import build_rows as release, card, croissant
-from exports.folder import facts_of
 from exports.manifest_types import OLDER
 from exports.report import card_plot as charts
 from saferec_builder.core import oracle as violations
@@ -152,13 +151,6 @@ def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
     assert "and 17% are unresolved" in text and "| `needles` | 10 | 0 | 10 |" in text
 
 
-def test_a_release_of_before_a_fact_still_gets_a_card(manifest, tmp_path):
-    """`rebuild` writes the card again from the manifest as it was released."""
-    facts = {name: value for name, value in manifest.items() if name not in OLDER}
-    (tmp_path / "manifest.json").write_text(json.dumps(facts))
-    assert card.render(facts_of(tmp_path)) == card.render(manifest | OLDER)
-
-
 def test_the_change_log_grows_downwards(manifest):
     older = card.changelog(manifest, None, "")
     counts = manifest["counts"] | {"sft": {"train": 30, "validation": 4, "test": 4}}
@@ -176,7 +168,7 @@ def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
     changed = manifest | {"labels": manifest["labels"] | {"gore": manifest["labels"]["gore"] | {"present": 3}}}
     assert charts.draw(changed) != plot
     assert charts.draw(manifest | {"withheld": manifest["traits"]}) is None  # nothing to show
-    assert charts.PLOT not in card.render(manifest | {"plot": None})
+    assert charts.PLOT not in card.render(manifest | OLDER | {"plot": None})  # of a release that lacks these facts
 
 
 @pytest.mark.slow

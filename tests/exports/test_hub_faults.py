@@ -36,13 +36,6 @@ def blows(number: int, many: int, names: list[str]) -> list[str]:
     return names if SOAK else [names[(number + step * 5) % len(names)] for step in range(many)]
 
 
-def steps(hub: Hub, run, back) -> int:
-    """How many requests an undisturbed run makes."""
-    back()
-    run()
-    return len(hub.seen)
-
-
 def disturbed(hub: Hub, run, back, number: int, blow: Fault) -> bool:
     """Runs with a fault at request `number`; returns whether the run noticed it."""
     back()
@@ -59,7 +52,9 @@ def disturbed(hub: Hub, run, back, number: int, blow: Fault) -> bool:
 def campaign(hub: Hub, run, many: int, names: list[str]) -> Iterator[tuple[str, bool]]:
     """Yields (description, whether the run noticed) for each request of a run and `many` of these faults."""
     back = snapshot(hub)
-    for number in range(steps(hub, run, back)):
+    back()
+    run()
+    for number in range(len(hub.seen)):
         for name in blows(number, many, names):
             yield f"request {number}, {name}", disturbed(hub, run, back, number, BLOWS[name])
 

@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from exports import folder as files, verify as proof
@@ -28,18 +27,6 @@ def test_inside_the_workspace_a_version_is_enough(released, cli, monkeypatch):
     assert cli("withdraw", "1.0.0", "--reason", "two rows are wrong").code == 0
     assert cli("verify", "1.0.0", "--json").json["withdrawn"] == "two rows are wrong"
     assert "releases: 1.0.0 (withdrawn: two rows are wrong)" in cli("status").out
-
-
-def test_a_release_of_before_has_no_weights_nor_claims_and_verifies(copy, cli):
-    folder, manifest = copy, copy / "manifest.json"
-    for split in ("train", "validation", "test"):
-        path = f"data/grpo/{split}.parquet"
-        reseal(folder, path, lambda table: table.drop_columns(["weight", "claims"]))
-        facts = json.loads(manifest.read_text())
-        facts["row_digests"]["grpo"][split] = proof.row_digest(pq.ParquetFile(folder / path))
-        manifest.write_text(json.dumps(facts))
-        seal(folder, path)
-    assert cli("verify", folder).code == 0
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"schema": 1, "name": 3}', "\x00"])

@@ -118,9 +118,7 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     withdrawn = ("withdraw", "1.0.0", "--reason", "wrong", "--hub", "--repo", REPO, "-C", ws)
     ann = ("verify", f"{REPO}@1.0.0", "--signer", tmp_path / "signers", "--identity", "ann")
     assert cli(*withdrawn).code == 0
-    assert (
-        cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == "wrong"
-    )  # also without a check of the signature
+    assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == "wrong"  # without a check of the signature
     assert "nobody signed this withdrawal (WITHDRAWN.json.sig is missing)" in cli(*ann).err
     assert cli(*withdrawn, "--sign", key).code == 0  # the same mark, now signed
     result = cli(*ann, "--json")

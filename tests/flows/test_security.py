@@ -154,7 +154,8 @@ def test_no_escape_sequence_reaches_a_terminal(workspace: store.Workspace, cli: 
     path = tmp_path / "\x1b]0;owned\x07.jsonl"
     run = cli("mine", "messages", path, "-C", workspace.root)
     assert run.code == 1 and "\x1b" not in run.err and "owned" in run.err
-    assert plain("a\x1b[2J\u202eb\x07\nc é\xa0👩\u200d👧") == "a\ufffd[2J\ufffdb\ufffd\nc é\xa0👩\u200d👧"
+    shown = plain("a\x1b[2J\u202eb\x07\x00\ud800\n\tc שלום é\xa0👩\u200d👧")
+    assert shown == "a\ufffd[2J\ufffdb\ufffd\ufffd\ufffd\n\tc שלום é\xa0👩\u200d👧"
 
 
 # ---- secrets
