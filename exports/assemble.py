@@ -302,7 +302,7 @@ def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:
     """Returns the other withdrawn versions -> reason; an existing version keeps what it stated when it was made."""
     release = ws.releases / version
     if (release / folder.MANIFEST).exists():
-        return folder.facts_of(release).get("withdrawn") or {}
+        return folder.facts_of(release)["withdrawn"]
     return {other: reason for other, reason in withdraw.reasons(ws.releases).items() if other != version}
 
 

@@ -22,12 +22,8 @@ NO_SAFETY = "no-safety"  # a word of --allow
 INJECT = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
 
 
-def all_checks() -> list[dict[str, str]]:
-    """Returns every check: its name, its effect (stops | withholds), what it looks for and the remedy."""
-    checks: list[dict[str, str]] = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))["check"]
-    return checks
-
-
+# every check: its name, its effect (stops | withholds), what it looks for and the remedy
+CHECKS: list[dict[str, str]] = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))["check"]
 VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.A)
 
 

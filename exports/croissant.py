@@ -71,15 +71,9 @@ def _counts(dropped: Mapping[str, int]) -> str:
 
 
 def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": path,
-        "name": path,
-        "contentUrl": path,
-        "contentSize": f"{facts['bytes']} B",
-        "encodingFormat": "application/x-parquet",
-        "sha256": facts["sha256"],
-    }
+    names = {"@type": "cr:FileObject", "@id": path, "name": path, "contentUrl": path}
+    kind = {"contentSize": f"{facts['bytes']} B", "encodingFormat": "application/x-parquet", "sha256": facts["sha256"]}
+    return names | kind
 
 
 def _records(path: str, schema: pa.Schema) -> dict[str, JsonValue]:
@@ -106,13 +100,8 @@ def _field(records: str, path: str, column: pa.Field, meaning: str) -> dict[str,
 def _sub(parent: str, source: Mapping[str, JsonValue], part: pa.Field) -> dict[str, JsonValue]:
     name = f"{parent}/{re.sub(r'[^A-Za-z0-9_]+', '_', part.name)}"  # an @id has no blanks
     quoted = part.name.replace("\\", "\\\\").replace("'", "\\'")
-    return {
-        "@type": "cr:Field",
-        "@id": name,
-        "name": name,
-        "dataType": _type(part.type),
-        "source": {**source, "transform": {"jsonPath": f"$.'{quoted}'"}},
-    }
+    read = {**source, "transform": {"jsonPath": f"$.'{quoted}'"}}
+    return {"@type": "cr:Field", "@id": name, "name": name, "dataType": _type(part.type), "source": read}
 
 
 def _type(kind: pa.DataType) -> str:

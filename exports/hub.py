@@ -98,10 +98,8 @@ def _refuse_other(api: "HfApi", repo: str, head: str, name: str) -> None:
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """Returns (paths to send, paths to delete)."""
     remote = digests_of(api, repo, revision) if revision else {}
-    added = [
-        path for path, file in local.items() if path not in remote or remote[path] != _as_there(file, remote[path])
-    ]
-    return added, sorted(set(remote) - set(local) - KEPT)
+    same = [path for path, digest in remote.items() if path in local and digest == _as_there(local[path], digest)]
+    return [path for path in local if path not in same], sorted(set(remote) - set(local) - KEPT)
 
 
 def refuse(facts: Facts) -> None:
@@ -260,10 +258,9 @@ def fetch(repo: str, version: str, folder: Path) -> None:
         except RevisionNotFoundError:
             explanation = "" if reason is None else f", it was withdrawn: {reason}"
             raise HubError(f"{repo}: there is no version {version}{explanation}") from None
-    shutil.rmtree(folder / ".cache", ignore_errors=True)
-    for path in KEPT:
-        (folder / path).unlink(missing_ok=True)
-    with explained(repo):
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+        for path in KEPT:
+            (folder / path).unlink(missing_ok=True)
         for path in (WITHDRAWN, WITHDRAWN_SIGNATURE):
             if (content := on_main(api, repo, path)) is not None:
                 (folder / path).write_bytes(content)

@@ -1,13 +1,10 @@
 """Injects sensitivities into requests, as the paper's benchmark does: adds a sentence of ours that discloses one.
 
-reads  rows of build_rows.build (before target_lists.fill) of people without a released sensitivity, their texts, the
-       banks of injections.toml
-gives  rows of the same form with `added` and `disclosed`; condition `injected`, never mixed with what people said
+reads  rows of build_rows.build of people of whom the release states no sensitivity, in no conversation of theirs
+gives  rows of the same form under their own names, with `added` and `disclosed`; their traits are the injected ones
 
-Only requests of people of whom the release states no sensitivity, in this conversation or in another one, are used, so
-that a row's traits are the injected ones alone. No trait is injected that the request itself asks for, by its words or
-by a work that it names. No two splits share a writer. What a seeker has not disclosed stays unknown: an injected row
-says nothing about the person, and has its own name.
+No trait is injected that the request itself asks for, by its words or by a work that it names. No two splits share a
+writer. What a seeker has not disclosed stays unknown: an injected row says nothing about the person.
 """
 
 import re

@@ -130,12 +130,6 @@ class Facts(TypedDict, total=False):
 
 
 OLDER: Facts = {
-    "official": {},
-    "row_digests": {},
-    "withdrawn": {},
-    "missed": {},
-    "plot": None,
-    "no_safety": False,
     "safety_rows": {},
     "canary": None,
     "linkable": None,

@@ -66,9 +66,8 @@ def withdraw(
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if hub:
         check_version(version)
-    if not hub and version not in versions(ws.releases):
-        existing = ", ".join(versions(ws.releases)) or "none"
-        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {existing}")
+    elif version not in (existing := [*versions(ws.releases)]):
+        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {', '.join(existing) or 'none'}")
     # the Hub first: it knows whether the version exists, and a mark here cannot be undone
     ours = reasons(ws.releases)
     steps = on_hub(name, version, reason, erase=erase, sign=sign, ours=ours) if hub and name else None

@@ -67,7 +67,7 @@ def release(
 
 def _explain(as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"command": "release --explain", "checks": checks.all_checks()}))
+        typer.echo(json.dumps({"command": "release --explain", "checks": checks.CHECKS}))
         return
-    for check in checks.all_checks():
+    for check in checks.CHECKS:
         typer.echo("{name} ({effect}): {what}. Remedy: {remedy}.".format(**check))
