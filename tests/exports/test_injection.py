@@ -55,8 +55,6 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     assert gory.height and not any(set(row) & unsafe for row in gory["safe_truth"])
     labels = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
     assert not set(injected["conversation"]) & set(labels["conversation"])
-    with pytest.raises(UsageError, match="'mice'"):
-        inject.chosen("gore,mice", SLUGS, BANKS)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from exports import manifest_facts, verify as proof
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
+from tests.worlds.release_rows import manifest
 
 
 def test_provenance_names_what_the_release_rests_on(home, reviewed, cli):
@@ -25,23 +26,13 @@ def test_provenance_names_what_the_release_rests_on(home, reviewed, cli):
         assert {name for pair in newer[relation].values() for name in pair.values()} <= names
 
 
-def test_it_counts_files_and_names_none(workspace, cli):
+def test_it_counts_files_and_names_neither_them_nor_the_folders_of_models(workspace, cli):
     """`anna.schmidt_1987.jsonl` was named, beside a text in which each of her names was replaced."""
     rows, labels = world.requests()
     rows[0] |= {"source_file": "removed.jsonl"}
     rows[1] |= {"source_file": "anna.schmidt_1987.jsonl"}
     ws = world.fill(workspace, rows, labels)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c000,\n")
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    folder = ws.releases / "1.0.0"
-    entities = json.loads((folder / "provenance.json").read_text())["entity"]
-    assert entities["source:messages"]["files"] == 2 and "files" not in entities["source:csv"]  # it is not 0 files
-    assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
-def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(workspace, cli):
-    rows, labels = world.requests()
-    ws = world.fill(workspace, rows, labels)
     for n, proposer in enumerate(("/home/ann.schmidt/a/qwen3.gguf", "/home/ann.schmidt/b/qwen3.gguf")):
         row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": f"p{n}", "kind": "sensitivity", "trait": "gore"}
         row |= {"subject": rows[1]["conversation"], "digest": rows[1]["digest"], "verdict": "present"}
@@ -49,8 +40,9 @@ def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(work
         store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([row]))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     folder = ws.releases / "1.0.0"
-    assert json.loads((folder / "manifest.json").read_text())["proposers"] == {"qwen3.gguf": 2}
-    assert json.loads((folder / "provenance.json").read_text())["entity"]["proposals:qwen3.gguf:1"]["count"] == 2
+    entities = json.loads((folder / "provenance.json").read_text())["entity"]
+    assert entities["source:messages"]["files"] == 2 and "files" not in entities["source:csv"]  # it is not 0 files
+    assert manifest(ws)["proposers"] == {"qwen3.gguf": 2} and entities["proposals:qwen3.gguf:1"]["count"] == 2
     assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
@@ -64,10 +56,8 @@ def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cl
         labels.append(world.label(rows[-1], verdict="absent"))
     ws = world.fill(workspace, rows, labels)
     assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0
-    folder = ws.releases / "1.0.0"
-    linkable = json.loads((folder / "manifest.json").read_text())["linkable"]
-    assert linkable == {"items": 1.0, "items and day": 1.0}
-    card = " ".join((folder / "README.md").read_text().split())
+    assert manifest(ws)["linkable"] == {"items": 1.0, "items and day": 1.0}
+    card = " ".join((ws.releases / "1.0.0/README.md").read_text().split())
     assert "by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
 
 

@@ -30,18 +30,23 @@ def pushed(workspace, cli, *words: str, min_seekers: int = 5):
     return ws, args
 
 
+def pulled(ws, cli, args, answer, people=("ann", "bo")):
+    """These people answer in their sheets, which are then pulled."""
+    sheets = [ws.root / "review" / f"{name}.csv" for name in people]
+    for sheet in sheets:
+        edit(sheet, answer)
+    assert cli("review", "pull", "--tool", "files", *sheets, *args).code == 0
+
+
 @pytest.mark.slow
 def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
     """20 of 40 cannot see blood, and all were read twice, but only a few of the answers were adjudicated: the version
     would lack the others for good."""
     ws, args = pushed(workspace, cli, "--all", min_seekers=1)
     few_texts = [f"blood. I liked {film(t)}" for t in "AC"]
-    for part in (few_texts, [""]):
-        for reviewer in ("ann", "bo"):
-            answer = lambda row, part=part: yes(row) if any(t in row["text"] for t in part) else {}  # noqa: E731
-            edit(ws.root / "review" / f"{reviewer}.csv", answer)
-        assert cli("review", "pull", "--tool", "files", ws.root / "review", *args).code == 0
-        assert part is not few_texts or cli("adjudicate", *args).code == 0
+    pulled(ws, cli, args, lambda row: yes(row) if any(text in row["text"] for text in few_texts) else {})
+    assert cli("adjudicate", *args).code == 0
+    pulled(ws, cli, args, yes)
     result = cli("release", "1.0.0", *args)
     assert result.code == 1 and "answers are in no label yet, first on c0" in result.err
     assert not (ws.releases / "1.0.0").exists()
@@ -54,9 +59,7 @@ def test_of_who_asked_to_be_removed_not_even_the_number_of_labels_is_stated(work
     """Many of 40 cannot see blood, as both readers say, and one of these asks to be removed. The release's certificate
     counted that label; the workspace's certificate did not."""
     ws, args = pushed(workspace, cli, "--all")
-    for reviewer in ("ann", "bo"):
-        edit(ws.root / "review" / f"{reviewer}.csv", lambda row: yes(row) if "blood" in row["text"] else {})
-    assert cli("review", "pull", "--tool", "files", ws.root / "review", *args).code == 0
+    pulled(ws, cli, args, lambda row: yes(row) if "blood" in row["text"] else {})
     assert cli("adjudicate", *args).code == 0
     subjects = store.read(ws, tables.LABELS).filter(verdict="present")["subject"]
     removed = subjects[0]
@@ -75,8 +78,7 @@ def test_a_second_readers_late_word_on_a_whole_text_stops_a_release(workspace, c
     """Ann's sheet makes labels with one vote each; bo marked nothing, and his `*` would settle them."""
     ws, args = pushed(workspace, cli, "--all")
     for reviewer in ("ann", "bo"):
-        edit(ws.root / "review" / f"{reviewer}.csv", yes)
-        assert cli("review", "pull", "--tool", "files", ws.root / "review" / f"{reviewer}.csv", *args).code == 0
+        pulled(ws, cli, args, yes, [reviewer])
         result = cli("release", "1.0.0", *args)
         assert result.code == 1 and ("answers are in no label yet" in result.err or reviewer == "ann"), result.err
         assert reviewer == "bo" or cli("adjudicate", *args).code == 0
@@ -88,9 +90,7 @@ def test_a_row_carries_what_it_stands_for(workspace, cli):
     """The rules claim 20 of 40. Some of the other 20 are drawn for audit, and weigh as many as they stand for."""
     review_settings(workspace.root, audit=0.5, held_back=0)
     ws, args = pushed(workspace, cli, min_seekers=1)
-    for reviewer in ("ann", "bo"):
-        edit(ws.root / "review" / f"{reviewer}.csv", lambda row: yes(row))
-    assert cli("review", "pull", "--tool", "files", ws.root / "review", *args).code == 0
+    pulled(ws, cli, args, yes)
     assert cli("adjudicate", *args).code == cli("release", "1.0.0", *args).code == 0
     rows = rows_of(ws, "grpo")
     drawn = rows.filter(pl.col("traits").list.len() == 0)
@@ -121,15 +121,13 @@ def mixed(workspace, cli):
     ws, args = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
     review_settings(ws.root, audit=0.6, held_back=0, controls=0, recheck=0.3)
     push = ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", *args)
-    pull = ("review", "pull", "--tool", "files", ws.root / "review", *args)
     assert cli(*push).code == 0
-    for reviewer in ("ann", "bo"):
-        edit(ws.root / "review" / f"{reviewer}.csv", answered)
-    assert cli(*pull).code == cli("adjudicate", *args).code == cli("propose", *args).code == cli(*push).code == 0
-    edit(ws.root / "review" / "ann.csv", answered)
-    edit(ws.root / "review" / "bo.csv", lambda row: {} if "Film C" in row["text"] else answered(row))
+    pulled(ws, cli, args, answered)
+    assert cli("adjudicate", *args).code == cli("propose", *args).code == cli(*push).code == 0
+    pulled(ws, cli, args, answered, ["ann"])
+    pulled(ws, cli, args, lambda row: {} if "Film C" in row["text"] else answered(row), ["bo"])
     subjects = store.read(ws, tables.LABELS).filter(trait="gore", verdict="present")["subject"].to_list()
-    assert cli(*pull).code == cli("adjudicate", *args).code == cli("forget", subjects[0], *args).code == 0
+    assert cli("adjudicate", *args).code == cli("forget", subjects[0], *args).code == 0
     (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{subjects[1]},\n")
     result = cli("release", "1.0.0", *args)
     assert result.code == 0, result.err
@@ -141,7 +139,7 @@ def test_the_certificate_follows_from_its_counts(mixed, tmp_path):
     """In a release with withheld traits, people who left and open tasks: `verify` recomputes the certificate and
     refuses another one, even with matching checksums."""
     folder = Path(shutil.copytree(mixed, tmp_path / "copy"))
-    path = folder / "certificate.json"
+    path, stated = folder / "certificate.json", json.loads((mixed / "manifest.json").read_text())
     statement = json.loads(path.read_text())
     assert proof.verify(folder) and "needles" in write.facts_of(folder)["withheld"]
     assert list(statement["missed"]) == ["gore"] and "needles" not in path.read_text()
@@ -155,8 +153,7 @@ def test_the_certificate_follows_from_its_counts(mixed, tmp_path):
     ):
         path.write_text(json.dumps(document))
         for change in ({}, {"certificate": None}):  # it was not looked at where the manifest states none
-            facts = json.loads((mixed / "manifest.json").read_text()) | change
-            (folder / "manifest.json").write_text(json.dumps(facts))
+            (folder / "manifest.json").write_text(json.dumps(stated | change))
             world.seal(folder, "certificate.json")
             with pytest.raises(ReleaseError, match=rf"certificate\.json: .*{fault}"):
                 proof.verify(folder)
@@ -240,9 +237,7 @@ def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, c
     The release counted this as both finding nothing there: an agreement on 40 where they agree on 37."""
     review_settings(workspace.root, held_back=0)
     ws, args = pushed(workspace, cli, "--all", min_seekers=1)
-    for reviewer in ("ann", "bo"):
-        edit(ws.root / "review" / f"{reviewer}.csv", lambda row: yes(row))
-    assert cli("review", "pull", "--tool", "files", ws.root / "review", *args).code == 0
+    pulled(ws, cli, args, yes)
     sensitive = store.read(ws, tables.CONVERSATIONS).filter(pl.col("conversation").is_in(["c001", "c003", "c005"]))
     rows = sensitive.to_dicts()
     for row in rows:
@@ -254,6 +249,4 @@ def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, c
     assert cli("release", "1.0.0", *args).code == 0
     assert manifest(ws)["agreement"]["gore"] == {"alpha": 1.0, "units": 37}
     statement = certificate.check(ws.releases / "1.0.0" / "certificate.json")
-    assert statement == certificate.from_bounds(
-        label_bounds(gather(ws)), write.facts_of(ws.releases / "1.0.0")["withheld"]
-    )
+    assert statement == certificate.from_bounds(label_bounds(gather(ws)), manifest(ws)["withheld"])

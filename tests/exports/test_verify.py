@@ -80,8 +80,6 @@ TABLE = "data/sft/train.parquet"
             f"{TABLE}: column prompt is not",
         ),
         (lambda copy: (copy / "CHANGELOG.md").write_text("x"), r"CHANGELOG.md: sha256 is 2d711642b726…, expected "),
-        (lambda copy: listed(copy, "../../secret"), r"SHA256SUMS: .*inside the release"),
-        (lambda copy: linked(copy / "traits.toml"), r"traits.toml: a link, not a plain file: verify NAMESPACE/NAME@V"),
         (lambda copy: shutil.rmtree(copy / "data"), r"copy: its data is gone: where `saferec-build forget` deleted it"),
         (lambda copy: forgotten(copy, copy.parent), r"copy: `saferec-build forget` deleted its data, as it held someb"),
         (lambda copy: forgotten(copy, copy.parent / "releases"), r"copy: `saferec-build forget` deleted its data, as "),
@@ -101,16 +99,6 @@ def test_each_fault_of_a_file_has_its_own_message(copy, fault, message):
     else:
         with pytest.raises(ReleaseError, match=f"^{copy.parent}/.*{message}"):
             proof.verify(copy)
-
-
-def listed(copy, path):
-    with open(copy / "SHA256SUMS", "a") as file:
-        file.write(f"{'0' * 64}  {path}\n")
-
-
-def linked(path):
-    path.rename(path.parent.parent / path.name)
-    path.symlink_to(path.parent.parent / path.name)
 
 
 def forgotten(copy, releases):
