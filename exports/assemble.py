@@ -268,7 +268,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
-        "licences": licences.terms(sources | {*snapshot.warnings["source"].unique()}),
+        "licences": {s: licences.of(s) for s in sorted(sources | {*snapshot.warnings["source"].unique()})},
         "split_rule": splits.rule(conversations),
         "split_starts": [t.date().isoformat() if t else None for t in starts],
         "parent": parent_facts.get("version"),

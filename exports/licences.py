@@ -37,8 +37,3 @@ def check_licences(sources: Iterable[str], allowed: Iterable[str]) -> None:
             f"release: the licence of {len(closed)} sources does not let you pass them on ({names}): leave them out, or"
             f" say --allow {closed[0]} if you have permission"
         )
-
-
-def terms(sources: Iterable[str]) -> dict[str, Terms]:
-    """Returns source -> its terms, for the manifest and the card."""
-    return {source: of(source) for source in sorted(set(sources))}

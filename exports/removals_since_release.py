@@ -22,7 +22,8 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
     removals, manifest = of_workspace(ws), write.facts_of(folder)
     if not removals:
         return []
-    frame, key = versions.table((folder, manifest), "conversations", _SEEN), released_ids.path_of(folder)
+    frame = versions.table((folder, manifest), "conversations", [*_KEYED, "source"])
+    key = released_ids.path_of(folder)
     key_rows = released_ids.read(key) if key.exists() else pl.DataFrame(schema=released_ids.KEY)
     frame = frame.join(key_rows.select("subject", "source_id", *_KEYED), on="conversation", how="left", suffix="_key")
     frame = frame.with_columns(pl.coalesce(name, f"{name}_key").alias(name) for name in _KEYED[1:])
@@ -52,7 +53,6 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
     return sorted(set(hits))
 
 
-_SEEN = ["conversation", "digest", "source", "seeker"]
 _KEYED = ["conversation", "digest", "seeker"]
 
 

@@ -70,7 +70,8 @@ def files_naming(
     for path in counted([*files(ws.root)], progress):
         is_ours = path.relative_to(ws.root).parts[0] in _OUTPUTS or not folders.isdisjoint(path.parents)
         try:
-            blocks = () if path in copies else chain([_own_name(path.relative_to(ws.root))], _blocks(path))
+            own_name = os.fsencode("\n".join((*path.relative_to(ws.root).parts, path.stem)))
+            blocks = () if path in copies else chain([own_name], _blocks(path))
             is_hit = any(
                 (names and bool(pl.Series([block.decode("latin-1"), _plain(block)]).str.contains_any(names).any()))
                 or _tasks_about(_plain(block), erased)
@@ -154,10 +155,6 @@ def _tasks_about(text: str, erased: wishes.Removals) -> list[str]:
     """The tasks in a text that were about an erased person."""
     tasks = set(_TASK.findall(text)) if erased.forgotten else ()
     return [task for task in tasks if wishes.task_key(task, erased.secret) in erased.forgotten]
-
-
-def _own_name(path: Path) -> bytes:
-    return os.fsencode("\n".join((*path.parts, path.stem)))
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
