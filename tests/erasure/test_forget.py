@@ -125,18 +125,6 @@ def left(ws: store.Workspace) -> dict[str, list[Path]]:
     return {name: paths for name, paths in places.items() if name not in pseudonyms or paths != [Path("workspace.db")]}
 
 
-def names_of(ws: store.Workspace) -> dict[str, str]:
-    seeker = pseudonym("messages", USER, ws.secret)
-    return {
-        "id": ID,
-        "author": USER,
-        "here": SUBJECT,
-        "released": world.released(ws, SUBJECT)[0],
-        "pseudonym": seeker,
-        "removals.csv": "",
-    }
-
-
 @pytest.mark.parametrize("way", ["id", "author", "here", "released", "pseudonym", "removals.csv"])
 def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     ws: store.Workspace, lived_in: Path, cli: Cli, way: str
@@ -144,7 +132,8 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     places = sung(ws)
     assert {*places} == {*canaries(ws)} and len(places) >= 40
     assert len({path for paths in places.values() for path in paths}) > 20
-    name = names_of(ws)[way]
+    names = {"id": ID, "author": USER, "here": SUBJECT, "released": world.released(ws, SUBJECT)[0]}
+    name = (names | {"pseudonym": pseudonym("messages", USER, ws.secret)}).get(way)
     if not name:
         (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{ID},\nmessages,c011x,\n")
     rows = {table.name: store.read(ws, table).height for table in tables.TABLES.values()}

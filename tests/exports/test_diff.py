@@ -294,10 +294,8 @@ def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path, monkeypat
 
 
 def reviews(rows, ids, verdict, who="ann", trait="gore"):
-    name = "{ids}" if len(rows) == 1 else "{row}-{ids}"
+    fields = {"verdict": verdict, "trait": trait}
+    names = [ids] if len(rows) == 1 else [f"{row['conversation']}-{ids}" for row in rows]
     return world_.reviews(
-        *(
-            world_.review(row, who, verdict=verdict, trait=trait, review=name.format(row=row["conversation"], ids=ids))
-            for row in rows
-        )
+        *(world_.review(row, who, review=name, **fields) for row, name in zip(rows, names, strict=True))
     )

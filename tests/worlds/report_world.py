@@ -58,7 +58,7 @@ def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None, **re
     return folder
 
 
-def world(ws: store.Workspace, **named: str) -> store.Workspace:
+def world(ws: store.Workspace) -> store.Workspace:
     """40 people, every second one cannot see blood; two of the proposals are right, one is wrong."""
     rows, labels = requests()
     votes = [vote(rows[1], "ann-secret"), vote(rows[1], "bo-secret")]
@@ -66,7 +66,7 @@ def world(ws: store.Workspace, **named: str) -> store.Workspace:
     fill(ws, rows, labels)
     store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claim(rows[1]), claim(rows[3]), claim(rows[2])))
     store.append(ws, tables.READINGS, frame(tables.READINGS, *map(reading, rows)))
-    store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", named.get("reason", "same id"))))
+    store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", "same id")))
     fields = {"kind": "sensitivity", "subject": rows[1]["conversation"], "digest": rows[1]["digest"]}
     fields |= {"role": "reviewer", "why": "proposed", "batch": "b"}
     assignments = [fields | {"reviewer": row["reviewer"]} for row in votes]
@@ -120,7 +120,6 @@ f.onload = () => {
   told.tracks = [...doc.querySelectorAll("table.chart tbody")].map(
     t => tracks([...t.rows]) / t.rows[0].querySelectorAll(".b").length);
   told.heights = [...doc.querySelectorAll("section")].map(s => s.getBoundingClientRect().height);
-  told.title = doc.title;
   document.title = "done"; document.body.dataset.told = JSON.stringify(told);
 };
 </script>"""

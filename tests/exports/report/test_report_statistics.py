@@ -54,6 +54,7 @@ def test_every_step_of_the_funnel_balances() -> None:
         frame(tables.REVIEWS, vote(B), vote(C)),
         labels(label(B), label(C), label(A, verdict=None)),
         released={"conversations": {"a", "b"}, "grpo": {"b"}, "injected": set(), "sft": {"b"}},
+        withheld={},
     )
     assert [(s["name"], s["count"], s["lost"], sum(s["joined"].values())) for s in steps] == [
         ("Found in the source files", 6, {}, 0),

@@ -5,13 +5,11 @@ import pytest
 
 from annotation import recall_bounds as bounds
 from exports.report import workload
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from saferec_builder.storage.tables import TASK
 from tests.worlds.release_world import conversation, label, labels
-from tests.worlds.report_world import frame, vote
+from tests.worlds.report_world import TAXONOMY, frame, vote
 
-TAXONOMY = traits.load()
 SEVERE = next(t.slug for t in TAXONOMY.traits if t.severe)
 A, B, C = (conversation(name, f"I am {name}.") for name in "abc")
 
