@@ -7,7 +7,6 @@ gives  dicts and lists of numbers and words, the same for the same rows, without
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -34,7 +33,7 @@ def funnel(
     labels: pl.DataFrame,
     *,
     released: Mapping[str, Ids] | None,
-    withheld: Mapping[str, str] = MappingProxyType({}),
+    withheld: Mapping[str, str],
 ) -> list[Row]:
     """Returns steps {name, count, lost: {reason: n}, joined: {reason: n}}: count = previous count - lost + joined.
 
