@@ -3,14 +3,11 @@
 import hashlib
 import json
 
-import numpy as np
-import polars as pl
 import pytest
 
-from exports import build_rows as release, card, croissant
+from exports import card, croissant
 from exports.manifest_types import OLDER
 from exports.report import card_plot as charts
-from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import UsageError
 from tests.worlds import release_world as world
 from tests.worlds.release_world import label
@@ -73,13 +70,6 @@ def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
     assert "Of 40 labels on people's sensitivities, 75% rest on people's reviews" in text and promise not in text
     assert "25% (`method` is `auto`) are sure proposals of a model or of rules that nobody read" in text
     assert "nobody read it" in croissant.rai(facts)["rai:dataAnnotationProtocol"]
-
-    talk = world.conversation("c", "I faint", "ok")
-    labels = world.labels(label(talk, method="auto"), label(talk, "needles"))
-    learned = pl.DataFrame(schema={"cut": pl.Int32, "traits": pl.List(pl.String)})
-    oracle = violations.oracle([], ["gore", "needles"], np.zeros((0, 2), np.int8))
-    makers = release.figures(learned, labels, oracle)["makers"]
-    assert makers == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
 
 
 def test_a_card_without_labels_has_no_empty_table(manifest):
@@ -165,9 +155,6 @@ def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
     plot = charts.draw(manifest)
     assert plot is not None and plot[:8] == b"\x89PNG\r\n\x1a\n"
     assert hashlib.sha256(plot).hexdigest() == manifest["files"][charts.PLOT]["sha256"]  # the manifest is all it needs
-    changed = manifest | {"labels": manifest["labels"] | {"gore": manifest["labels"]["gore"] | {"present": 3}}}
-    assert charts.draw(changed) != plot
-    assert charts.draw(manifest | {"withheld": manifest["traits"]}) is None  # nothing to show
     assert charts.PLOT not in card.render(manifest | OLDER | {"plot": None})  # of a release that lacks these facts
 
 

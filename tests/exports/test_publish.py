@@ -20,17 +20,6 @@ def test_a_copy_is_the_release_and_a_second_run_adds_nothing(released, cli, tmp_
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 
 
-@pytest.mark.slow
-def test_the_newest_version_is_by_number_not_by_letter(released, cli, tmp_path):
-    for version in ("1.2.0", "1.10.0"):
-        grow(released, cli, version)
-    (tmp_path / "out").mkdir()  # an empty folder may become the release
-    cli("publish", "--to", tmp_path / "out", "-C", released.root)
-    assert write.facts_of(tmp_path / "out")["version"] == "1.10.0"
-    missing = cli("publish", "3.0.0", "--to", tmp_path / "x", "-C", released.root)
-    assert missing.code == 1 and "1.0.0, 1.2.0, 1.10.0" in missing.err
-
-
 def test_a_dry_run_refuses_what_the_run_does(released, cli, tmp_path):
     """It reported that all 27 files would replace a newer version, or somebody's thesis. And readers of a folder would
     have got the older rows without notice."""
