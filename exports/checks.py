@@ -177,6 +177,11 @@ def _joined(ids: pl.Expr) -> pl.Expr:
     return ids.cast(pl.List(pl.String)).list.join(" ")
 
 
+def words_of(text: pl.Expr) -> pl.Expr:
+    """The words of a text in small letters, with one blank between two."""
+    return text.str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars()
+
+
 def _texts(rows: pl.DataFrame, turns: TurnsAt, which: pl.Expr, chosen: pl.Expr) -> pl.DataFrame:
     """Returns (row, text, words) of the turns that `which` and `chosen` select, with normalised spelling."""
     parts = [
@@ -184,8 +189,7 @@ def _texts(rows: pl.DataFrame, turns: TurnsAt, which: pl.Expr, chosen: pl.Expr) 
         .select("row", turns=which)
         .filter(pl.col("turns").list.len() > 0)
         .explode("turns")
-        .select("row", text=pl.col("turns").struct.field("text").str.to_lowercase())
-        .with_columns(pl.col("text").str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars())
+        .select("row", text=words_of(pl.col("turns").struct.field("text")))
         .with_columns(words=pl.col("text").str.count_matches(" ") + 1, text=pl.col("text").hash())
         .filter(chosen)
         for part in rows.select("row", "cut", "place").iter_slices(50_000)

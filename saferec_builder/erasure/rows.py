@@ -6,6 +6,7 @@ import polars as pl
 
 from annotation import review_history
 from annotation.tools.tasks_and_answers import SHEET, base_id
+from exports.checks import words_of
 from saferec_builder.erasure.people import Erasure
 from saferec_builder.mining.conversations import AGAIN, MUTE
 from saferec_builder.storage import database, evidence_check, tables, texts_on_disk, workspace
@@ -124,7 +125,7 @@ def _conditions(ws: Workspace, erasure: Erasure) -> list[tuple[tables.Table, pl.
         if table is tables.DROPS:
             texts = pl.concat_str("place", "detail", separator="\n", ignore_nulls=True)
             condition = texts.str.contains_any(pl.Series(erasure.names, dtype=pl.String).implode())
-            quotes_them = _plain(pl.col("detail")).str.contains_any(_phrases(ws, erasure).implode())
+            quotes_them = words_of(pl.col("detail")).str.contains_any(_phrases(ws, erasure).implode())
             condition |= (pl.col("stage") == "review") & quotes_them
         else:
             condition = pl.col(name).is_in(list(erasure.whole))
@@ -133,15 +134,11 @@ def _conditions(ws: Workspace, erasure: Erasure) -> list[tuple[tables.Table, pl.
     return conditions
 
 
-def _plain(text: pl.Expr) -> pl.Expr:
-    return text.str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars()
-
-
 def _phrases(ws: Workspace, erasure: Erasure) -> pl.Series:
     """Every sequence of _WORDS words in the erased texts."""
     erased = _texts(erasure)
     turns = texts_on_disk.turns(ws, erased["subject"].unique()).join(erased, on=["subject", "digest"], how="semi")
-    texts = turns.explode("turns").select(_plain(pl.col("turns").struct.field("text"))).drop_nulls().to_series()
+    texts = turns.explode("turns").select(words_of(pl.col("turns").struct.field("text"))).drop_nulls().to_series()
     words = [text.split(" ") for text in texts]
     phrases = {" ".join(row[n : n + _WORDS]) for row in words for n in range(len(row) - _WORDS + 1)}
     return pl.Series(sorted(phrases), dtype=pl.String)
