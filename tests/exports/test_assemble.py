@@ -80,21 +80,6 @@ def test_a_trait_that_was_removed_stops_a_release_until_its_labels_are_taken_bac
     assert rows_of(ws, "labels")["trait"].to_list() == ["gore"] * 40
 
 
-@pytest.mark.slow
-def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace, cli):
-    rows, labels = world.requests()
-    labels[1] |= {"verdict": None, "method": "unresolved", "spans": []}  # was present; both reviewers are set aside
-    labels[2] |= {"digest": "older"}  # absent, of another text
-    ws = world.fill(workspace, rows, labels)
-    result = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert result["in_conversations_only"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
-    for config in ("sft", "grpo"):
-        listed_ids = pl.read_parquet(ws.releases / f"1.0.0/data/{config}/train.parquet")["conversation"]
-        kept_id, *removed_ids = world.released(ws, "c000", "c001", "c002")
-        assert kept_id in listed_ids and not {*removed_ids} & set(listed_ids)
-    assert cli("release", "2.0.0", "--unreviewed", "-C", ws.root, "--json").json["in_conversations_only"] == {}
-
-
 def test_crisis_and_clusters_are_honoured(workspace, cli):
     rows, labels = world.requests()
     ws = world.fill(workspace, rows, labels)

@@ -10,7 +10,6 @@ from exports.manifest_types import OLDER
 from exports.report import card_plot as charts
 from saferec_builder.core.errors import UsageError
 from tests.worlds import release_world as world
-from tests.worlds.release_world import label
 
 
 @pytest.fixture
@@ -83,9 +82,10 @@ def test_a_card_without_labels_has_no_empty_table(manifest):
 def test_a_few_are_not_none(manifest):
     # 2 of 1,000 labels are unresolved: 0.2 %; 998 rest on people's reviews: 99.8 %; 0.4 % of items are unknown
     facts = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
+    facts["labels"] = {"gore": {"present": 500, "absent": 498, "unsure": 1, "unresolved": 2}}
     text = " ".join(card.render(facts).split())
     assert r"1,000 labels on people's sensitivities, \>99% rest on" in text and "and &lt;1% are unresolved" in text
-    assert "0% on simulated reviews" in text and "| &lt;1% |" in text
+    assert "0% on simulated reviews" in text and "| &lt;1% |" in text and "| `gore` | 500 | 498 | 3 |" in text
     assert [card.percent(x) for x in (0, 0.006, 0.5, 0.994, 1)] == ["0%", "1%", "50%", "99%", "100%"]
 
 
@@ -128,17 +128,6 @@ def test_names_from_outside_stay_plain_text(manifest):
     assert "](http" not in body and "\\`c\\`" in body and "49" not in head
     assert "evil.example" in body and "https://" not in body
     assert DatasetCard(text).data.to_dict()["pretty_name"].startswith('x" --- # Owned <script>')
-
-
-def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
-    rows, labels = world.requests()
-    needles = [label(r, "needles", verdict=None if n < 10 else "present") for n, r in enumerate(rows[:20])]
-    world.fill(workspace, rows, [*labels, *needles])
-    cli("release", "1.0.0", "-C", workspace.root)
-    text = " ".join((workspace.releases / "1.0.0/README.md").read_text().split())
-    # 40 + 10 resolved, 10 unresolved: 83 % and 17 %
-    assert "Of 60 labels on people's sensitivities, 83% rest on people's reviews" in text
-    assert "and 17% are unresolved" in text and "| `needles` | 10 | 0 | 10 |" in text
 
 
 def test_the_change_log_grows_downwards(manifest):

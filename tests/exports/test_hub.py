@@ -46,12 +46,14 @@ def test_a_release_is_one_commit_and_a_tag_on_it(hub, released, publish):
 
 
 def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, released, publish, tmp_path):
-    """An ECDSA signature of the same bytes differs each time: that does not count as other content."""
+    """An ECDSA signature of the same bytes differs each time: that does not count as other content. One that came too
+    late stayed in the release, so that publishing without a signature was refused, too."""
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", key], check=True)
     assert publish().code == 0
     late_result = publish("--sign", key)
-    assert late_result.code == 1 and "v1.0.0 of ann/safe is there without a signature" in late_result.err
+    assert late_result.code == 1 and "v1.0.0 of ann/safe is there without a signature, and a tag" in late_result.err
+    assert publish().code == 0
     hub.repos.clear()
     for added in (FILES + 1, 0):
         result = publish("--sign", key)
