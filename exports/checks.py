@@ -1,7 +1,4 @@
-"""Checks that a release must pass: each raises an error with the rows and the remedy, or withholds and counts.
-
-reads  conversations, labels, items, rows of build_rows.build; anything else is an argument
-"""
+"""Checks that a release must pass: each raises an error with the rows and the remedy, or withholds and counts."""
 
 import re
 import tomllib
@@ -200,9 +197,7 @@ def _texts(rows: pl.DataFrame, turns: TurnsAt, which: pl.Expr, chosen: pl.Expr) 
 
 def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str], least: int) -> dict[str, int]:
     """Returns the traits that fewer than `least` seekers have, over all splits -> how many: these must be withheld.
-
-    A conversation without a known seeker counts as one person.
-    """
+    A conversation without a known seeker counts as one person."""
     people = rows.select(subject="conversation", who=pl.coalesce("seeker", "conversation"))
     present = labels.filter(pl.col("verdict") == "present").join(people, on="subject")
     counts = dict(present.group_by("trait").agg(pl.col("who").n_unique()).iter_rows())

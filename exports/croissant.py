@@ -71,9 +71,10 @@ def _counts(dropped: Mapping[str, int]) -> str:
 
 
 def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:
-    names = {"@type": "cr:FileObject", "@id": path, "name": path, "contentUrl": path}
-    kind = {"contentSize": f"{facts['bytes']} B", "encodingFormat": "application/x-parquet", "sha256": facts["sha256"]}
-    return names | kind
+    return {
+        **{"@type": "cr:FileObject", "@id": path, "name": path, "contentUrl": path},
+        **{"contentSize": f"{facts['bytes']} B", "encodingFormat": "application/x-parquet", "sha256": facts["sha256"]},
+    }
 
 
 def _records(path: str, schema: pa.Schema) -> dict[str, JsonValue]:

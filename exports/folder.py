@@ -88,10 +88,8 @@ def _same(draft: Path, folder: Path, remedy: str) -> bool:
 
 
 def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[str]]) -> Written:
-    """Writes the parts of each config and split into one file.
-
-    A split without rows has no file, only a count of 0, as `datasets` cannot load it.
-    """
+    """Writes the parts of each config and split into one file. A split without rows has only a count of 0, and no file,
+    as `datasets` cannot load it."""
     counts = {config: dict.fromkeys(splits, 0) for config, splits in configs.items()}
     digests: dict[tuple[str, str], RowDigest] = {}
     writers: dict[tuple[str, str], pq.ParquetWriter] = {}

@@ -225,11 +225,8 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
 
 
 def conversations(part: pl.DataFrame, texts: pl.Series, content: Content, names: Names) -> pa.Table:
-    """Returns the texts, with items as ids and the seeker under a pseudonym of this dataset.
-
-    If the source keeps its texts, all that identifies a conversation there is in the key file only: its day, seeker,
-    domain, digest, cut, items and number of turns. The conversation's id in its source always is.
-    """
+    """Returns the texts, with items as ids and the seeker under a pseudonym of this dataset; of the sources `silent` of
+    the content nothing that identifies a conversation there. Ids of the source are in the key file only."""
     schema, visible = schemas()["conversations"], _visible(part, content)
     facts = part.select(
         *("conversation", "source", "domain", "digest", "cut"),

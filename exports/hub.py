@@ -46,7 +46,6 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     """Commits the (verified) release `folder` to `repo` and tags the commit vVERSION. A new repository is private.
 
     gated: readers must first agree to share their name. dry: changes nothing and returns what would be done.
-
     The token comes from HF_TOKEN or the Hub's own login; HF_ENDPOINT is honoured.
     """
     facts = facts_of(folder)
@@ -73,9 +72,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
 
 def _repository(api: "HfApi", repo: str, public: bool, dry: bool) -> "DatasetInfo | None":
     """Returns what the Hub says of the repository; creates it, private unless asked, but not in a dry run (None).
-
-    Raises HubError if it is public without `public`: an existing one keeps its visibility.
-    """
+    Raises HubError if it is public without `public`: an existing one keeps its visibility."""
     if not api.repo_exists(repo, repo_type=KIND):
         if dry:
             return None
@@ -244,10 +241,8 @@ def _mark_withdrawn(api: "HfApi", repo: str) -> None:
 
 
 def fetch(repo: str, version: str, folder: Path) -> None:
-    """Downloads the release `version` of `repo` into `folder`, with the withdrawals of main beside it.
-
-    By its tag and into a folder, as the cache of `load_dataset` can hold another version's rows.
-    """
+    """Downloads the release `version` of `repo` into `folder`, with the withdrawals of main beside it. By its tag and
+    into a folder, as the cache of `load_dataset` can hold another version's rows."""
     api = client()
     from huggingface_hub.errors import RevisionNotFoundError
 

@@ -1,9 +1,8 @@
 """Names conversations in a release, and writes the key file that maps these names back to the source.
 
 A released id is a keyed digest: without the workspace's `.secret` nobody can compute it from the source's own ids. The
-key file `releases/VERSION.key.parquet` has one row per conversation. For sources that keep their texts it also holds
-what would identify a conversation in the source: day, seeker, domain, digest, cut, items, and places of evidence. It is
-never published, and its schema metadata names the release that it belongs to.
+key file `releases/VERSION.key.parquet` (KEY) is never published. For sources that keep their texts it also holds what
+would identify a conversation there. Its schema metadata names the release that it belongs to.
 """
 
 import io

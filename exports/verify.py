@@ -212,10 +212,8 @@ def copy(folder: Path, target: Path, withdrawn: Collection[str] = (), *, dry: bo
 
 
 def resolved(target: Path) -> Path:
-    """Returns the folder that becomes a release: what a link points at.
-
-    Raises ReleaseError for `.`, `..` and `/`, which cannot be exchanged, and for a path below a file.
-    """
+    """Returns the folder that becomes a release: what a link points at. Raises ReleaseError for `.`, `..` and `/`, as
+    these cannot be exchanged, and for a path below a file."""
     if target.name in ("", ".."):
         raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
     if parent_file := next((path for path in target.parents if path.is_file()), None):

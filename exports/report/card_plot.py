@@ -1,7 +1,4 @@
-"""Draws the plot of the dataset card, plots.png: labels, agreement and unknown items per trait.
-
-It depends on the manifest alone, so the same release gives the same picture.
-"""
+"""Draws the plot of the card, plots.png, from the manifest alone: labels, agreement and unknown items per trait."""
 
 import io
 from collections.abc import Callable

@@ -99,14 +99,12 @@ def forget(
     progress: Progress | None = None,
 ) -> Forgotten:
     """Erases the people whom these names mean (people.find), or everybody in removals.csv; there is no way back.
-
     An interrupted erasure is finished first; without names that is all that happens.
 
     only: `id` or `author`, where a name could mean both. to: the team's review server, if it holds tasks about them;
-    no_server: that server does not exist any more. dry: only counts, and changes nothing.
-    progress: counts the files that are searched, which are many in an old workspace.
-    Raises UsageError if no names are given and removals.csv names nobody, ReviewError if tasks are on a server that
-    is not given, and StoreError while another command is at work.
+    no_server: that server does not exist any more. dry: only counts, and changes nothing. progress: counts the files
+    that are searched. Raises UsageError if no names are given and removals.csv names nobody, ReviewError if tasks are
+    on a server that is not given, and StoreError while another command is at work.
     """
     names = [names] if isinstance(names, str) else names  # else each letter would be a name
     with workspace.undisturbed(ws):
