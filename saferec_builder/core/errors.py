@@ -1,15 +1,4 @@
-"""The errors of each boundary, which the command line prints in one line; any other exception is a bug.
-
-SafeRecError
-+- UsageError      the user asked for something impossible: an unknown trait, a missing file, a taken version
-+- SourceError     a file from outside is not what its adapter reads
-+- StoreError      the workspace itself is damaged or of another schema
-+- ProposerError   a model server refuses or does not keep the contract
-+- ReviewError     a review tool or a returned review file does not fit what was pushed
-+- ReleaseError    a check stops a release, or a release is not what its manifest says
-+- HubError        the Hub refused, or does not hold what was sent
-+- TrainingError   a release, model or answer file that training cannot use
-"""
+"""The errors of each boundary, which the command line prints in one line; any other exception is a bug."""
 
 import json
 import unicodedata
@@ -32,35 +21,35 @@ class SafeRecError(Exception):
 
 
 class UsageError(SafeRecError):
-    pass
+    """The user asked for something impossible: an unknown trait, a missing file, a taken version."""
 
 
 class SourceError(SafeRecError):
-    pass
+    """A file from outside is not what its adapter reads."""
 
 
 class StoreError(SafeRecError):
-    pass
+    """The workspace itself is damaged or of another schema."""
 
 
 class ProposerError(SafeRecError):
-    pass
+    """A model server refuses or does not keep the contract."""
 
 
 class ReviewError(SafeRecError):
-    pass
+    """A review tool or a returned review file does not fit what was pushed."""
 
 
 class ReleaseError(SafeRecError):
-    pass
+    """A check stops a release, or a release is not what its manifest says."""
 
 
 class HubError(SafeRecError):
-    pass
+    """The Hub refused, or does not hold what was sent."""
 
 
 class TrainingError(SafeRecError):
-    pass
+    """A release, model or answer file that training cannot use."""
 
 
 class KeyTwice(ValueError):

@@ -108,10 +108,7 @@ def silent(name: str, unit: str) -> None:
 
 def counted(steps: Sequence[T], progress: Progress | None) -> Iterator[T]:
     """Yields the steps and moves the bar after each; without `progress` it shows nothing."""
-    if progress is None:
-        yield from steps
-        return
-    with progress(len(steps)) as bar:
+    with shown(len(steps), progress) as bar:
         for step in steps:
             yield step
             bar.update()

@@ -84,10 +84,9 @@ def company(works: Sequence[Work]) -> Company:
 def features(title: str, words: int, work: Work, among: Company) -> dict[str, float]:
     """The features of a work beside its pull; `words` is the number of words of the title's normal form."""
     decades = abs(work.year - among.year) / 10 if work.year and among.year is not None else _NO_PERIOD
-    usable = among.genres is not None and work.genres
-    similarity = (
-        sum((among.genres or {}).get(genre, 0.0) for genre in work.genres) / len(work.genres) if usable else _NO_GENRE
-    )
+    similarity = _NO_GENRE
+    if among.genres is not None and work.genres:
+        similarity = sum(among.genres.get(genre, 0.0) for genre in work.genres) / len(work.genres)
     is_spelt = title.strip(" \"'“”").lower() in work.names
     return {"spelt": float(is_spelt), "words": float(min(words, 4) - 1), "decades": decades, "genres": similarity}
 
