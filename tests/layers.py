@@ -28,8 +28,6 @@ ELSEWHERE = {
         (f"saferec_builder/cli/{name}.py" for name in PRINTED), "tests/cli/test_printed.py"
     ),  # one workspace for all
     "saferec_builder/cli/doctor.py": "tests/test_diagnostics.py",
-    "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
-    "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/erasure/people.py": "tests/erasure/test_forget.py",
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",

@@ -17,7 +17,7 @@ from exports.formats import CONFIGS
 from exports.licences import LICENCES
 from saferec_builder.cli.app import app
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import inputs, reviewing
+from saferec_builder.demo import inputs, people
 from saferec_builder.storage import workspace as store
 from tests import ROOT, cli_doc, data_format
 from tests.conftest import Cli, Patch, Ran
@@ -131,7 +131,7 @@ def answer(names: tuple[str, ...]) -> None:
     """Fills in the files of the tutorial's reviewers, with the truth that the authors of the sample know."""
     if names:
         truth = inputs.write(Path("..") / "sample" / "input", traits.load(), 300)
-        reviewing.answer(store.Workspace.open("."), truth, names)
+        people.answer(store.Workspace.open("."), truth, names)
 
 
 def typed(line: list[str], cli: Cli, monkeypatch: Patch) -> Ran:

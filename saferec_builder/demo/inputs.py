@@ -14,7 +14,7 @@ from pathlib import Path
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.demo import generate, items_without_warnings as flags, people, world
+from saferec_builder.demo import generate, people, world
 from saferec_builder.storage.tables import digest
 from saferec_builder.storage.whole_files import replacing
 
@@ -60,7 +60,7 @@ def write(
         )
     _lines(path, (c.row for c in conversations))
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy, released))
-    _table(folder / "warnings.csv", flags.shown_warnings(world.warnings(taxonomy)))
+    _table(folder / "warnings.csv", world.warnings(taxonomy))
     items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]
     columns = ("domain", "title", "year", "plot")
     rows = [{c: row[c] for c in columns} | {"genres": "|".join(row["genres"])} for row in items]

@@ -1,4 +1,4 @@
-"""Simulated reviewers: they read the conversations in the files that `review push` wrote, and fill the files in.
+"""Simulated reviewers: they read the texts in the files that `review push` wrote, and fill the files in.
 
 They know the generator's truth and err at a stated rate, independently of each other, so that there are disputes to
 adjudicate. Their reviews are marked `simulated` when they are pulled, and `--hub` refuses a release with them.
@@ -6,13 +6,21 @@ adjudicate. Their reviews are marked `simulated` when they are pulled, and `--hu
 
 import csv
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from annotation.tools.tasks_and_answers import base_id
-from saferec_builder.demo import world
-from saferec_builder.storage.whole_files import replacing
+import polars as pl
 
+from annotation.tools.tasks_and_answers import base_id, tasks
+from saferec_builder import catalog
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.demo import world
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.whole_files import replacing
+from saferec_builder.storage.workspace import Workspace
+
+REVIEWERS = ("ann", "bo")
+ADJUDICATOR = "cy"
 MISSED = 0.06  # chance that a reviewer overlooks a true sensitivity
 SEEN = 0.02  # chance that a reviewer accepts a false suggestion
 ADDED = 0.004  # chance per conversation that a reviewer adds a false one that was not suggested
@@ -20,6 +28,32 @@ RULED_WRONG = 0.01  # chance that the adjudicator rules against the truth
 
 Gold = list[world.Mark]
 Row = dict[str, str]
+
+
+def path_of(folder: Path, name: str) -> Path:
+    """The file that a push writes for a reviewer."""
+    return folder / "review" / f"{name}.csv"
+
+
+def answer(ws: Workspace, truth: Mapping[str, Gold], names: Sequence[str]) -> dict[Path, int]:
+    """Fills in the files of these people; returns file -> number of rows. `truth` is by conversation."""
+    items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    by_subject = {**truth, **truth_of_plots(items, ws.taxonomy)}
+    by_task = {name: by_subject[task.subject] for name, task in tasks(workspace.read(ws, tables.ASSIGNMENTS)).items()}
+    paths = {name: path_of(ws.root, name) for name in names}
+    return {path: fill(path, by_task, adjudicator=name == ADJUDICATOR) for name, path in paths.items()}
+
+
+def truth_of_plots(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
+    """Item id -> the marks that a reviewer of its plot should set, for the items of catalog.merge."""
+    by_title = {(item.title, item.year): item for item in world.items()}
+    return {
+        row["item"]: [
+            {"trait": slug, "form": "explicit", "turn": 0, "quote": row["plot"]}
+            for slug in by_title[row["title"], row["year"]].breaks(taxonomy)
+        ]
+        for row in items.select("item", "title", "year", "plot").to_dicts()
+    }
 
 
 def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) -> int:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError, UsageError
 from saferec_builder.core.processes import cores
-from saferec_builder.demo import inputs, reviewing, world
-from saferec_builder.demo.people import Gold
-from saferec_builder.demo.reviewing import ADJUDICATOR, REVIEWERS
+from saferec_builder.demo import inputs, people, world
+from saferec_builder.demo.people import ADJUDICATOR, REVIEWERS, Gold
 from saferec_builder.storage.workspace import Workspace
 
 VERSION = "1.0.0"
@@ -65,18 +64,18 @@ def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, tr
 
 def _review(ws: Workspace, truth: Mapping[str, Gold], command: Command, say: Say) -> None:
     """Two people review; their disagreements go to the adjudicator."""
-    people = [word for name in REVIEWERS for word in ("--reviewer", name)]
-    push = ("review", "push", "--tool", "files", *people, "--adjudicator", ADJUDICATOR, "--all")
+    reviewers = [word for name in REVIEWERS for word in ("--reviewer", name)]
+    push = ("review", "push", "--tool", "files", *reviewers, "--adjudicator", ADJUDICATOR, "--all")
 
     def pull(names: tuple[str, ...]) -> None:
-        paths = [path for name in names if (path := reviewing.path_of(ws.root, name)).exists()]
+        paths = [path for name in names if (path := people.path_of(ws.root, name)).exists()]
         if paths:
             command("review", "pull", "--tool", "files", *paths)
 
     pull((*REVIEWERS, ADJUDICATOR))  # files of a run that was interrupted before its pull
     for names in (REVIEWERS, (ADJUDICATOR,)):
         command(*push)
-        for path, rows in reviewing.answer(ws, truth, names).items():
+        for path, rows in people.answer(ws, truth, names).items():
             say(f"  (simulated: {path.stem} answers {rows:,} rows of {path})")
         pull(names)
 

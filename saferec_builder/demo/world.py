@@ -1,7 +1,8 @@
 """The demo's invented world: films and games, the true topics of each, and warnings that cover a part of them.
 
 An item's `topics` (films.jsonl, games.jsonl) are the questions answered yes; all others are answered no. So the truth
-is known for every item and the twelve demo traits, while the warnings leave some traits of some items unknown.
+is known for every item and the twelve demo traits, while the warnings leave some traits of some items unknown. Items
+without any warnings are flagged by people from their plots.
 """
 
 import random
@@ -13,6 +14,7 @@ from typing import Any, TypedDict
 
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.tables import digest
 
 FOLDER = Path(__file__).parent
 TRAITS = (
@@ -30,6 +32,7 @@ TRAITS = (
     "horror_scares",
 )
 HIDDEN = 0.12  # share of (item, trait) pairs without warnings
+HIDDEN_ITEMS = 60  # items without any
 
 
 class Mark(TypedDict):
@@ -87,16 +90,22 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield strict_json(line)
 
 
+def hidden_items() -> frozenset[Item]:
+    """The items whose warnings are held back, drawn by hash."""
+    return frozenset(sorted(items(), key=lambda item: digest("hidden item", item.title, item.year))[:HIDDEN_ITEMS])
+
+
 def warnings(taxonomy: Taxonomy) -> list[Votes]:
-    """Rows of a warnings CSV: clear votes on the topics of the demo traits, and none for hidden (item, trait) pairs."""
-    rng = random.Random(7)
+    """Rows of a warnings CSV: clear votes on the topics of the demo traits, and none for hidden items and (item, trait)
+    pairs."""
+    rng, without_any = random.Random(7), hidden_items()
     topics = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
     rows: list[Votes] = []
     for item in items():
         hidden = {t for slug in TRAITS if rng.random() < HIDDEN for t in taxonomy[slug].topics}
         for topic in topics:
             votes, has_strays = rng.randint(12, 60), rng.random() < 0.3  # for hidden topics, too: the same draws follow
-            if topic in hidden:
+            if topic in hidden or item in without_any:
                 continue
             strays = votes // 30 if has_strays else 0  # one or two among many: P(yes) stays above .9 or below .1
             yes, no = (votes - strays, strays) if topic in item.topics else (strays, votes - strays)

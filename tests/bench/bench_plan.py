@@ -23,7 +23,7 @@ import polars as pl
 
 import saferec_builder as sr
 from saferec_builder.catalog import lookup
-from saferec_builder.demo import inputs, reviewing, world
+from saferec_builder.demo import inputs, people as simulated, world
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 from tests import ROOT
@@ -130,10 +130,10 @@ def forecast_demo(folder: Path) -> None:
         subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
 
     def session(*more: str) -> pl.DataFrame:
-        people = [word for name in reviewing.REVIEWERS for word in ("--reviewer", name)]
-        for names in (reviewing.REVIEWERS, (reviewing.ADJUDICATOR,)):
-            command("review", "push", "--tool", "files", *people, "--adjudicator", reviewing.ADJUDICATOR, *more)
-            paths = list(reviewing.answer(Workspace.open(folder), truth, names))
+        people = [word for name in simulated.REVIEWERS for word in ("--reviewer", name)]
+        for names in (simulated.REVIEWERS, (simulated.ADJUDICATOR,)):
+            command("review", "push", "--tool", "files", *people, "--adjudicator", simulated.ADJUDICATOR, *more)
+            paths = list(simulated.answer(Workspace.open(folder), truth, names))
             command("review", "pull", "--tool", "files", *paths)
         command("adjudicate")
         return sr.plan(Workspace.open(folder)).rows

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.demo import reviewing, walkthrough
+from saferec_builder.demo import people, walkthrough
 from saferec_builder.storage.workspace import make
 
 
@@ -15,7 +15,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Returns a function that runs the demo in tmp_path/demo, where simulated people only write an empty file."""
 
     def answer(ws: Any, truth: Any, names: Any) -> dict[Path, int]:
-        for path in (paths := [reviewing.path_of(ws.root, name) for name in names]):
+        for path in (paths := [people.path_of(ws.root, name) for name in names]):
             path.parent.mkdir(exist_ok=True)
             path.touch()
         return dict.fromkeys(paths, 7)
@@ -30,7 +30,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         walkthrough.run(tmp_path / "demo", command, lines.append, generated=4, training=False)
         return commands, lines
 
-    monkeypatch.setattr(reviewing, "answer", answer)
+    monkeypatch.setattr(people, "answer", answer)
     return run
 
 

@@ -8,7 +8,7 @@ import pytest
 from annotation.tools.tasks_and_answers import task_id
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import items_without_warnings as flags, people, world
+from saferec_builder.demo import people, world
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
 from tests.worlds.csv_rows import save
@@ -17,7 +17,7 @@ from tests.worlds.csv_rows import save
 @pytest.fixture
 def shelf(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
     """The catalog of the demo, without the warnings of sixty items."""
-    path = save(demo_workspace.root / "warnings.csv", flags.shown_warnings(world.warnings(traits.load())))
+    path = save(demo_workspace.root / "warnings.csv", world.warnings(traits.load()))
     opts = ("-C", demo_workspace.root)
     assert cli("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl", *opts).code == 0
     assert cli("catalog", "add", "warnings", path, *opts).code == 0
@@ -31,7 +31,7 @@ def verdict(cli: Cli, ws: store.Workspace, item: world.Item, slug: str) -> str:
 
 def answer(ws: store.Workspace, names: tuple[str, ...]) -> list[Path]:
     items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
-    truth = flags.truth(items, traits.load())
+    truth = people.truth_of_plots(items, traits.load())
     rows = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role").iter_rows()
     by_task: dict[str, Any] = {task_id(*row): truth[row[1]] for row in rows}
     paths = [ws.root / "review" / f"{name}.csv" for name in names]
@@ -43,7 +43,7 @@ def answer(ws: store.Workspace, names: tuple[str, ...]) -> list[Path]:
 @pytest.mark.slow
 def test_flags_become_verdicts_only_when_people_agree(shelf: store.Workspace, cli: Cli) -> None:
     opts, taxonomy = ("-C", shelf.root), traits.load()
-    hidden = [item for item in world.items() if (item.title, item.year) in flags.hidden()]
+    hidden = [item for item in world.items() if item in world.hidden_items()]
     broken = [(item, slug) for item in hidden for slug in item.breaks(taxonomy)]
     assert len(hidden) == 60 and len(broken) > 40
     assert {verdict(cli, shelf, item, slug) for item, slug in broken[:5]} == {"unknown"}

@@ -12,7 +12,7 @@ import pytest
 
 import saferec_builder as sr
 from saferec_builder.core import taxonomy
-from saferec_builder.demo import inputs, reviewing
+from saferec_builder.demo import inputs, people as simulated
 from tests.doc_pages import DOCS, FENCE
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
@@ -38,7 +38,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]
         patch.chdir(folder)
         for code, people in blocks():
             if people:
-                reviewing.answer(names["ws"], truth, people)
+                simulated.answer(names["ws"], truth, people)
             exec(compile(code, PAGE.name, "exec"), names)
         yield names
 

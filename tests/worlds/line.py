@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import inputs, people, reviewing, world
-from saferec_builder.demo.reviewing import ADJUDICATOR, REVIEWERS
+from saferec_builder.demo import inputs, people, world
+from saferec_builder.demo.people import ADJUDICATOR, REVIEWERS
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 
@@ -45,7 +45,7 @@ def steps(folder: Path) -> Iterator[Step]:
 
 
 def fill(folder: Path, names: tuple[str, ...], truth: dict[str, people.Gold]) -> None:
-    reviewing.answer(store.Workspace.open(folder), truth, names)
+    people.answer(store.Workspace.open(folder), truth, names)
 
 
 def run(folder: Path, words: list[str]) -> str:
