@@ -1,6 +1,6 @@
 """The row format of all sources of conversations: the table's columns, and the place in the file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -54,17 +54,19 @@ def row(
     domain: str | None = None,
     seeker: str | None = None,
     time: datetime | None = None,
-    recommended: list[str],
-    accepted: list[str],
-    seen: list[str],
+    recommended: list[str] | None = None,
+    accepted: Sequence[str] = (),
+    seen: list[str] | None = None,
     posts: list[dict[str, str | None]] | None = None,
     stated: list[str] | None = None,
     digest: str | None = None,
 ) -> Row:
     """A conversation as read; `seeker` is still the source's own id, which `mine` replaces with a pseudonym.
 
+    `recommended` and `seen`: the refs, if they are not just those that the recommender and the seeker name first.
     `digest`: a digest of the turns for sources whose items do not make a new revision.
     """
+    named = by_role(turns)
     return {
         "conversation": tables.digest(source, source_id),
         "digest": digest or tables.digest(turns),
@@ -75,9 +77,9 @@ def row(
         "seeker": seeker,
         "time": time,
         "turns": turns,
-        "recommended": recommended,
-        "accepted": accepted,
-        "seen": seen,
+        "recommended": named["recommender"] if recommended is None else recommended,
+        "accepted": [*accepted],
+        "seen": named["seeker"] if seen is None else seen,
         "place": place,
         "posts": posts,
         "stated": stated,
@@ -169,17 +171,7 @@ def _dialogue(source: str, name: str, lines: list[Line]) -> Row:
         else:
             turns.append(Turn(role=line["role"], text=line["text"], items=line["items"]))
         previous = current
-    refs = by_role(turns)
-    return row(
-        source,
-        name,
-        lines[0]["place"],
-        turns,
-        domain="film",
-        recommended=refs["recommender"],
-        accepted=[],
-        seen=refs["seeker"],
-    )
+    return row(source, name, lines[0]["place"], turns, domain="film")
 
 
 def read(rows: Rows, drops: Rows, left_out: Mapping[str, int] = MappingProxyType({})) -> Read:

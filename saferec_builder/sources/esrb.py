@@ -47,8 +47,7 @@ def read(path: Path) -> Both:
     else:
         columns = sources.readable(",".join(header)) or "nothing"
         raise SourceError(f"{path}: no column certificate or {NOTHING}: expected an ESRB table, found {columns}")
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, parse_row, expected=expected)
-    return items.both_read(rows, drops)
+    return items.both_read(*sources.csv_rows(path, items.STAGE, SOURCE, parse_row, expected=expected))
 
 
 def _certificate(place: str, row: dict[str, str]) -> Rows:

@@ -24,14 +24,10 @@ class _Item(BaseModel):
 
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS; an item without an id is identified by domain, title and year."""
-    rows, drops = sources.jsonl(path, items.STAGE, SOURCE, _parse_row)
-    return items.items_read(rows, drops)
+    return items.items_read(*sources.jsonl(path, items.STAGE, SOURCE, _parse_row))
 
 
 def _parse_row(place: str, raw: Row) -> Rows:
     row = _Item.model_validate(raw)
     id_ = str(row.id) if row.id is not None else f"{row.domain}-{titles.normal(row.title)}-{row.year}".replace(" ", "-")
-    item = items.item(
-        SOURCE, id_, place, domain=row.domain, title=row.title, year=row.year, genres=row.genres, plot=row.plot
-    )
-    return [item]
+    return [items.item(SOURCE, id_, place, **row.model_dump(exclude={"id"}))]

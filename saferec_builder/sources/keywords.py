@@ -22,8 +22,7 @@ def read(path: Path) -> Read:
         ref = _ref_of(row)
         return [items.warning(source, place, ref, kind=kind, topic=word, domain="film", cells=row) for word in matches]
 
-    rows, drops = sources.csv_rows(path, items.STAGE, source, parse_row, expected=[column])
-    return items.warnings_read(rows, drops)
+    return items.warnings_read(*sources.csv_rows(path, items.STAGE, source, parse_row, expected=[column]))
 
 
 def _ref_of(row: dict[str, str]) -> str:

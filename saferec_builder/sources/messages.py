@@ -86,7 +86,7 @@ def _conversation(source: str, place: str, row: _Row) -> Row:
     turns = [
         conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _is_turn(m)
     ]
-    refs_by_role = conversations.by_role(turns)
+    named = conversations.by_role(turns)["seeker"]
     return conversations.row(
         source,
         tables.digest(turns) if row.id is None or not str(row.id).strip() else str(row.id),
@@ -95,9 +95,8 @@ def _conversation(source: str, place: str, row: _Row) -> Row:
         domain=_domain(row.domain),
         seeker=None if row.user is None else str(row.user).strip() or None,  # a blank cell names nobody
         time=_time(row.time),
-        recommended=refs_by_role["recommender"],
         accepted=_refs(row.accepted),
-        seen=list(dict.fromkeys([*refs_by_role["seeker"], *_refs(row.seen)])),
+        seen=list(dict.fromkeys([*named, *_refs(row.seen)])),
     )
 
 

@@ -52,8 +52,7 @@ class _Row(BaseModel):
 
 def read(path: Path) -> Read:
     """Conversations as `conversation_rows.frame` gives them, with the worker ids of people."""
-    rows, drops = sources.jsonl(path, "mine", SOURCE, _conversation)
-    return conversations.read(rows, drops)
+    return conversations.read(*sources.jsonl(path, "mine", SOURCE, _conversation))
 
 
 def _conversation(place: str, raw: Row) -> Rows:

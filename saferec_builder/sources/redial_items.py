@@ -3,6 +3,7 @@ object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM, which fe
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,35 +36,24 @@ def read(path: Path) -> Read:
     data = sources.json_file(path, expected)
     if not isinstance(data, dict):
         raise SourceError(f"{path}: found {type(data).__name__}, expected {expected}")
-    rows, drops = sources.parse_rows(
-        items.STAGE,
-        redial.SOURCE,
-        ((f"{path.name}:{i}", sources.without_surrogates(row)) for i, row in data.items()),
-        _parse_row,
-    )
-    return items.items_read(rows, drops)
+    films = ((f"{path.name}:{i}", sources.without_surrogates(row)) for i, row in data.items())
+    return items.items_read(*sources.parse_rows(items.STAGE, redial.SOURCE, films, _parse_row))
 
 
 def _parse_row(place: str, raw: object) -> Rows:
     info = _Info.model_validate(raw)
     ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
-    return [_film(place, place.rsplit(":", 1)[1], info.name, ids=ids, genres=info.genre, plot=info.plot)]
+    return [_film(place, place.rsplit(":", 1)[1], info.name, ids, info.genre, info.plot)]
 
 
 def _film(
-    place: str,
-    id_: str,
-    name: str,
-    *,
-    ids: list[str] | None = None,
-    genres: list[str] | None = None,
-    plot: str | None = None,
+    place: str, id_: str, name: str, ids: Sequence[str] = (), genres: Sequence[str] = (), plot: str | None = None
 ) -> Row:
     title, year = titles.split_year(redial.clean(name))
     if re.fullmatch(r"\(\d{4}\)", title):  # two films lost their names
         raise Left("no title", f"found {title}, expected a name before the year")
     return items.item(
-        redial.SOURCE, id_, place, domain="film", title=title, year=year, refs=ids or (), genres=genres or (), plot=plot
+        redial.SOURCE, id_, place, domain="film", title=title, year=year, refs=ids, genres=genres, plot=plot
     )
 
 

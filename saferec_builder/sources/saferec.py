@@ -144,7 +144,6 @@ def _conversation(place: str, row: _Row) -> Rows:
             source_id,
             place,
             turns,
-            recommended=truth,
             accepted=truth,
             seen=list(dict.fromkeys(refs.ref(t) for t in row.seen_titles if t.strip())),
             stated=sorted(trait for trait, holds in row.stated.items() if holds),

@@ -125,7 +125,7 @@ def _conversation(
         liked = post["post"] in thanked or 0 < rules.upvotes <= post["score"]
         if not by_seeker and liked and post["post"] not in refused:
             accepted += refs
-    refs_by_role = conversations.by_role(turns)
+    recommended = conversations.by_role(turns)["recommender"]
     return conversations.row(
         SOURCE,
         request["post"].removeprefix("t3_"),
@@ -134,9 +134,7 @@ def _conversation(
         domain=rules.subreddits.get(request["subreddit"]) or None,
         seeker=request["author"],
         time=datetime.fromtimestamp(request["time"], UTC),
-        recommended=refs_by_role["recommender"],
-        accepted=[ref for ref in dict.fromkeys(accepted) if ref in refs_by_role["recommender"]],
-        seen=refs_by_role["seeker"],
+        accepted=[ref for ref in dict.fromkeys(accepted) if ref in recommended],
         posts=[{"source_id": post["post"], "author": post["author"]} for post in (request, *comments)],
         # items come from the text: a better catalog finds more of them, which makes no new revision
         digest=tables.digest([[t["role"], t["text"]] for t in turns]),
