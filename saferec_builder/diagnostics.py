@@ -24,6 +24,7 @@ from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import SafeRecError, UsageError
 from saferec_builder.proposing import proposers
+from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import config, migrations, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -176,12 +177,8 @@ def configured(ws: Workspace) -> Iterator[Finding]:
     yield from _models(ws)
     yield from _review(ws)
     yield from _hub(ws)
-    key = "DDD_API_KEY"
-    yield (
-        Finding(key, OK, "set")
-        if os.environ.get(key)
-        else Finding(key, NOTE, "not set", "`catalog fetch ddd` needs it: it stands in your profile there")
-    )
+    unset = (NOTE, "not set", "`catalog fetch ddd` needs it: it stands in your profile there")
+    yield Finding(ddd_api.KEY, *((OK, "set") if os.environ.get(ddd_api.KEY) else unset))
 
 
 def _writable(root: Path) -> Finding:

@@ -184,5 +184,5 @@ def _fill(text: str, slots: dict[str, list[str]], rng: random.Random) -> str:
 
 
 def _list(items: tuple[world.Item, ...]) -> str:
-    names = [i.name for i in items]
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+    *names, last = (i.name for i in items)
+    return f"{', '.join(names)} and {last}"

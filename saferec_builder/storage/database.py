@@ -43,7 +43,7 @@ def _connection(place: Place, *, reading: bool = False) -> Iterator[sa.Connectio
 
     `reading`: in a folder without write permission nothing is written.
     """
-    read_only = reading and _is_read_only(place)
+    read_only = reading and place.url is None and not os.access(place.root, os.W_OK)
     engine = _read_only_engine(place) if read_only else _engine(place, Path.cwd())
     try:
         with engine.connect() as db:
@@ -55,11 +55,6 @@ def _connection(place: Place, *, reading: bool = False) -> Iterator[sa.Connectio
     except sa.exc.DBAPIError as fault:
         address = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
         raise StoreError(f"{address}: {fault.orig}{_remedy(str(fault.orig))}") from None
-
-
-def _is_read_only(place: Place) -> bool:
-    """Whether the database is a file in a folder without write permission."""
-    return place.url is None and not os.access(place.root, os.W_OK)
 
 
 def _read_only_engine(place: Place) -> sa.Engine:

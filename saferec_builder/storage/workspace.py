@@ -198,21 +198,17 @@ def without_secret(ws: Workspace) -> str | None:
     return f"missing, and rows of {', '.join(dependents)} rest on it" if dependents else None
 
 
-@contextmanager
-def alone(ws: Workspace, command: str, *, wait: bool = False) -> Iterator[None]:
+def alone(ws: Workspace, command: str, *, wait: bool = False) -> AbstractContextManager[None]:
     """Lets one process at a time run this command in a workspace; others get a StoreError, or wait.
 
     The lock is released when the process ends, however it ends.
     """
-    with file_lock(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.root}: another `{command}`", wait=wait):
-        yield
+    return file_lock(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.root}: another `{command}`", wait=wait)
 
 
-@contextmanager
-def undisturbed(ws: Workspace) -> Iterator[None]:
+def undisturbed(ws: Workspace) -> AbstractContextManager[None]:
     """Excludes all other work on people's data, for an erasure; raises StoreError where there is any."""
-    with file_lock(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False):
-        yield
+    return file_lock(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False)
 
 
 @contextmanager

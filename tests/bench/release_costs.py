@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.storage import migrations, tables, workspace as store
+from saferec_builder.storage import shards, tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.bench.figures import figure
 
@@ -37,14 +37,9 @@ def fill(root: Path, rows: int) -> None:
 
 def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number: int) -> None:
     """Writes directly to disk: `append` reads the table back for every shard, which is not measured here."""
-    import json
-
     folder = ws.root / "tables" / table.name
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{number:09d}-x.parquet"
-    frame.write_parquet(path, compression="zstd")
-    facts = {"rows": frame.height, "bytes": path.stat().st_size, "schema": migrations.newest()}
-    path.with_suffix(".json").write_text(json.dumps(facts))
+    shards._write_shard(folder / f"{number:09d}-x.parquet", frame)
 
 
 def _labels(ws: store.Workspace, rows: list[dict]) -> None:

@@ -1,6 +1,5 @@
 """A release reads each table once, so that it is made of one state of the workspace despite concurrent writers."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 
 from exports import snapshot
 from exports.release import release
-from saferec_builder.storage import database, migrations, shards, tables, texts_on_disk as spool, workspace as store
+from saferec_builder.storage import database, shards, tables, texts_on_disk as spool, workspace as store
 from tests.worlds import release_world as world
 
 
@@ -97,10 +96,7 @@ def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace: store.W
     folder = workspace.root / "tables" / "conversations"
     folder.mkdir(parents=True)
     for batch, name in ((mined, "000000-a"), (mined[1:2], "000001-b")):  # the second run did not see the first
-        batch.write_parquet(folder / f"{name}.parquet")
-        size = (folder / f"{name}.parquet").stat().st_size
-        facts = {"rows": batch.height, "bytes": size, "schema": migrations.newest()}
-        (folder / f"{name}.json").write_text(json.dumps(facts))
+        shards._write_shard(folder / f"{name}.parquet", batch)
     view = snapshot.take(workspace)
     latest = tables.last(view.conversations, "conversation").with_row_index("place")
     texts, _ = view.arranged(workspace, latest)
