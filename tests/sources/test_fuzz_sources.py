@@ -295,14 +295,6 @@ def test_a_block_holds_until_the_next_is_asked_for(tmp_path: Path, monkeypatch: 
     assert lines_read == lines
 
 
-def test_a_packed_table_that_never_ends_is_refused(tmp_path: Path) -> None:
-    head = "\t".join(imdb_titles.WANTED).encode() + b"\n"
-    path = tmp_path / "titles.tsv.gz"
-    path.write_bytes(gzip.compress(head + (b"x" * 9_999 + b"\n") * 2_000))  # 20 MB in 20 kB
-    with pytest.raises(SourceError, match="times its size"):
-        imdb_titles.read(path)
-
-
 # ---- removal requests, and answers of sites
 
 

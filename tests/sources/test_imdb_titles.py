@@ -4,7 +4,6 @@ import gzip
 
 import pytest
 
-from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import imdb_titles
 from tests.worlds.catalog_files import BASICS, file
 
@@ -57,9 +56,3 @@ def test_imdb_titles(tmp_path, zipped):
             "found something like '99x9' (x: a letter, 9: a digit), expected four digits or nothing",
         ),
     ]
-
-
-def test_half_a_gzip_file_is_one_line(tmp_path):
-    data = gzip.compress(basics(*(title(f"tt{n}", "movie", f"Film {n}", "x", "1999") for n in range(1, 999))).encode())
-    with pytest.raises(SourceError, match="cut or no gzip file"):
-        imdb_titles.read(file(tmp_path, "half.tsv.gz", data[: len(data) // 2]))

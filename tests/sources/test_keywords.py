@@ -1,8 +1,5 @@
 """Keywords of TMDB and tags of MovieLens."""
 
-import pytest
-
-from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import keywords
 from tests.worlds.catalog_files import file
 
@@ -23,5 +20,3 @@ def test_tags_of_people_are_a_class_of_their_own(tmp_path):
     text = "userId,movieId,tag,timestamp\n2,60756,funny,1\n3,60756,Drugs,1\n4,60756,drugs,2\n"
     result = keywords.read(file(tmp_path, "tags.csv", text))
     assert result.rows.select("ref", "kind", "topic", "source").rows() == [("movielens:60756", "tag", "drugs", "tags")]
-    with pytest.raises(SourceError, match="column 'keywords' is missing"):
-        keywords.read(file(tmp_path, "o.csv", "imdb,words\ntt1,gore\n"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.core.errors import UsageError
 from saferec_builder.sources import movielens
 from tests.worlds.catalog_files import file
 
@@ -48,12 +48,3 @@ def test_movielens_alone_and_as_a_file(tmp_path):
     assert movielens.read(tmp_path / "movies.csv").rows.equals(result.rows)
     with pytest.raises(UsageError, match="elsewhere: no such file"):
         movielens.read(tmp_path / "elsewhere")
-    broken = {
-        "movieId:title:genres\n1:Alien (1979):x\n": "column 'movieId' is missing.*found movieId:title:genres",
-        "movieId,genres\n1,x\n": "column 'title' is missing",
-        "": "no header line",
-        b"PK\x03\x04\x00\xff\xfe": r"a packed file \(zip\): save a spreadsheet as CSV",
-    }
-    for text, message in broken.items():
-        with pytest.raises(SourceError, match=message):
-            movies(tmp_path, text)

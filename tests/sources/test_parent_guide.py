@@ -5,18 +5,8 @@ import json
 import pytest
 
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import items_csv, parent_guide
+from saferec_builder.sources import parent_guide
 from tests.worlds.catalog_files import file
-
-
-def test_a_column_that_stands_twice_is_refused(tmp_path):
-    # only the last one counted: Severe in one and None in the other gave severity 0, and a strong guide clears
-    path = file(tmp_path, "g.csv", "title,year,violence,violence\nAlien,1979,Severe,None\n")
-    with pytest.raises(SourceError, match="two columns are called 'violence'"):
-        parent_guide.read(path)
-    blank = file(tmp_path, "own.csv", "domain,title,year,,\nfilm,Alien,1979,,\n")  # empty columns of a spreadsheet
-    assert items_csv.read(blank).rows["title"].to_list() == ["Alien"]
-
 
 OFFICIAL = 'imdb,Sex & Nudity,Violence & Gore,Profanity,"Alcohol, Drugs & Smoking",Frightening & Intense Scenes\n'
 

@@ -148,12 +148,12 @@ def test_what_is_no_file_to_read_is_told(tmp_path):
 MORE = "is a ',' not quoted?"
 TABLES = {  # text -> what is wrong with it, or its rows and drops
     "": "no header line: .*found nothing",
-    "a;c\n": "column 'b' is missing: expected a table with , or ; and the columns a,b, found a;c",
+    "A;c\n": "column 'b' is missing: expected a table with , or ; and the columns a,b, found A;c$",
     "a,b,A\n": "two columns are called 'a': expected each once",
     "a,b,c\n1,2,3\n": (["1 2 "], [(1, "column not read", "c: expected one of d")]),
     "sep=|\na|B|d\n 1 | 2\n": (["1 2 "], []),
     "a,b\n1,2,3\n\n4\n": (["4  "], [(2, "too many fields", f"found 3, expected 2: {MORE}")]),
-    'a,b,\n1,2,"x\ny"\n1,2,x\n': (
+    'a,b,,\n1,2,,"x\ny"\n1,2,x\n': (  # two columns without a name, as a spreadsheet may leave them
         ["1 2 "],
         [(3, "a cell of two lines", "in a column without a name: is a quote not closed?")],
     ),

@@ -1,8 +1,5 @@
 """Votes on warnings as CSV."""
 
-import pytest
-
-from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import warnings_csv
 from tests.worlds.catalog_files import VOTES, file
 
@@ -44,10 +41,3 @@ def test_a_date_that_a_spreadsheet_wrote_is_told(tmp_path):
     (remark,) = result.drops.to_dicts()
     assert (remark["place"], remark["reason"]) == ("votes.csv:2", "date not read")
     assert "'99.99.9999'" in remark["detail"] and (result.rows.height, result.figures["rows_read"]) == (3, 3)
-
-
-def test_a_table_without_a_column_is_shown_as_it_is_written(tmp_path):
-    with pytest.raises(SourceError) as fault:
-        warnings_csv.read(file(tmp_path, "votes.csv", "Title;Frage;Yes;No\nAlien;Is there blood/gore;40;1\n"))
-    assert "expected a table with , or ; and the columns " in str(fault.value)
-    assert str(fault.value).endswith("found Title;Frage;Yes;No")
