@@ -34,14 +34,6 @@ def test_lines_of_one_turn_are_joined_and_an_item_is_of_who_named_it_first():
     assert conversations.read([], [], {"b": 1, "a": 2}).figures == {"a_messages_left_out": 2, "b_messages_left_out": 1}
 
 
-def test_a_line_without_a_dialogue_or_with_an_unknown_speaker_is_left_out():
-    for speaker, name, reason in (("WHO", "d", "unknown speaker"), ("ASK", "", "no id")):
-        with pytest.raises(Left) as left:
-            row = {"speaker": speaker, "dialog_id": name, "n": "1"}
-            conversations.line("f:1", row, ROLES, "n", text="", items=[])
-        assert left.value.reason == reason
-
-
 def test_a_cell_may_hold_json():
     for value, expected in (
         (["a"], ["a"]),
@@ -70,10 +62,10 @@ def test_a_dialogue_that_comes_twice_in_a_file_is_said_once(tmp_path):
 
 def test_no_word_of_a_line_that_slipped_stands_in_a_drop(tmp_path):
     path = tmp_path / "dev.tsv"
-    path.write_text(
-        tsv([("d1", 0, "Priya Sharma", 1, "thanks", ""), ("d2", "I have HIV and", "SEEKER", 0, "A film", "")])
-    )
+    lines = [("d1", 0, "Priya Sharma", 1, "thanks", ""), ("d2", "I have HIV and", "SEEKER", 0, "A film", "")]
+    path.write_text(tsv([*lines, ("", 0, "SEEKER", 0, "A film", "")]))
     assert inspired.read(path).drops["detail"].to_list() == [
         "found something like 'xxxxx xxxxxx' (x: a letter, 9: a digit), expected SEEKER or RECOMMENDER",
         "utt_id: found something like 'x xxxx xxx xxx' (x: a letter, 9: a digit)",
+        "a line needs a dialog_id",
     ]

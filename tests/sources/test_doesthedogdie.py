@@ -63,15 +63,11 @@ def test_ddd_clear_answers(tmp_path):
     ]
     assert result.items.drops["reason"].to_list() == ["no clear answer", "no title"]
     for columns in ("Clear Yes: A,Clear No: A", "Clear No: A,Clear Yes: A"):  # both: yes counts, as the last row does
-        rows = ddd.read(file(tmp_path, "both.csv", f"imdbId,{columns}\ntt1,1,1\n")).warnings.rows
-        assert rows["answer"].to_list() == ["no", "yes"]
+        cells = "tt1,https://example.org/1,2026-01-02,1,1\ntt2,,,1,1\n"
+        rows = ddd.read(file(tmp_path, "both.csv", f"imdbId,url,retrieved,{columns}\n{cells}")).warnings.rows
+        assert rows["answer"].to_list() == ["no", "yes"] * 2
+        assert rows.select("url", "retrieved").rows()[1:3] == [("https://example.org/1", "2026-01-02"), (None, None)]
     by_movie_id = ddd.read(file(tmp_path, "lens.csv", "movieId,Clear Yes: A\n1.0,1\n"))  # MovieLens's ids
     assert by_movie_id.warnings.rows["ref"].to_list() == ["movielens:1"]
     with pytest.raises(SourceError, match="no column such as 'Clear Yes"):
         ddd.read(file(tmp_path, "x.csv", "title,year\nAlien,1979\n"))
-
-
-def test_a_table_of_clear_answers_says_where_and_when_it_was_read(tmp_path):
-    text = "imdbId,url,retrieved,Clear Yes: A,Clear No: A\ntt1,https://example.org/1,2026-01-02,1,0\ntt2,,,0,1\n"
-    result = ddd.read(file(tmp_path, "clear.csv", text)).warnings.rows
-    assert result.select("url", "retrieved").rows() == [("https://example.org/1", "2026-01-02"), (None, None)]

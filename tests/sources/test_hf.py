@@ -12,6 +12,7 @@ from saferec_builder.sources import hf
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import NOT_RUN
 from tests.worlds.dialogues import said
+from tests.worlds.source_lines import chat
 
 NO_DATASETS = f"{NOT_RUN}datasets (the extra `hub`)"
 CHAT = {"dialog": [{"from": "human", "value": "A calm film?"}, {"from": "gpt", "value": "Heat"}], "n": 7, "who": "ann"}
@@ -68,16 +69,19 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
     assert wrong.code == 1 and "--column and --split are for `mine hf`" in wrong.err
 
 
+def split_of(folder, *talks):
+    """Writes a file whose ids count from 0; user and assistant take turns."""
+    folder.mkdir(exist_ok=True)
+    (folder / "train.jsonl").write_text("\n".join(chat(n, *texts) for n, texts in enumerate(talks)))
+    return folder / "train.jsonl"
+
+
 def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
     """Ids that count from 0 in each split: the rows of one split silently replaced those of the other."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
 
     def mined(name, *texts):
-        path = tmp_path / name / "train.jsonl"
-        path.parent.mkdir(exist_ok=True)
-        chats = [{"id": n, "messages": [{"role": "user", "content": text}]} for n, text in enumerate(texts)]
-        path.write_text("\n".join(map(json.dumps, chats)))
-        return cli("mine", "hf", path, "-C", workspace.root)
+        return cli("mine", "hf", split_of(tmp_path / name, *([text] for text in texts)), "-C", workspace.root)
 
     assert mined("a", "A calm film?", "A loud one?").code == 0
     refused = mined("b", "Which comedy is good?", "Is there a western?")
@@ -110,15 +114,9 @@ def test_of_two_files_of_one_name_each_has_its_own_drops(cli, workspace, tmp_pat
 def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace, tmp_path):
     """In two halves of a real file 16 % of the conversations shared a greeting, and all of them were replaced."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
-    for name, topics in (("a", ("calm", "loud")), ("b", ("western", "comedy"))):
-        path = tmp_path / name / "train.jsonl"
-        path.parent.mkdir()
-        conversations = [["Hi!", f"A {topic} film?", f"Have you seen a {topic} one?"] for topic in topics]
-        roles = ("user", "assistant", "user")
-        talks = [[{"role": r, "content": t} for r, t in zip(roles, texts, strict=True)] for texts in conversations]
-        path.write_text("\n".join(json.dumps({"id": n, "messages": talk}) for n, talk in enumerate(talks)))
-    assert cli("mine", "hf", tmp_path / "a/train.jsonl", "-C", workspace.root).code == 0
-    assert cli("mine", "hf", tmp_path / "b/train.jsonl", "-C", workspace.root).code == 1
+    for code, topics in enumerate((("calm", "loud"), ("western", "comedy"))):
+        talks = [("Hi!", f"A {topic} film?", f"Have you seen a {topic} one?") for topic in topics]
+        assert cli("mine", "hf", split_of(tmp_path / str(code), *talks), "-C", workspace.root).code == code
 
 
 @pytest.mark.parametrize(

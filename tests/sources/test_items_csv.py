@@ -38,11 +38,6 @@ def test_an_imdb_column_is_an_id_as_in_every_table_of_warnings(tmp_path):
     assert result.rows["refs"][2].to_list() == ["imdb:tt1049413", "tmdb:14160"] and result.drops.is_empty()
 
 
-def test_a_description_is_a_plot(tmp_path):
-    result = items_csv.read(file(tmp_path, "own.csv", "domain,title,year,description\nfilm,Alien,1979,In space.\n"))
-    assert result.rows["plot"].to_list() == ["In space."]
-
-
 def test_a_column_that_is_not_read_is_named(tmp_path):
     """`Genres` is read in any case; a misspelt column and an unknown one are reported, in one row of drops."""
     text = "domain,title,year,Genres,alias,shelf\nfilm,Alien,1979,horror,A,7\n"
@@ -53,11 +48,11 @@ def test_a_column_that_is_not_read_is_named(tmp_path):
 
 
 def test_commas_part_ids_and_genres_but_no_aliases(tmp_path):
-    """An id that ends with a comma would match nothing; "The Good, the Bad" is one title."""
-    rows = 'film,Alien,1979,"imdb:tt0078748, tmdb:348","horror, drama","Good, Bad;Ugly"\n'
-    result = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year,ids,genres,aliases\n{rows}"))
-    expected = (["imdb:tt0078748", "tmdb:348"], ["horror", "drama"], ["Good, Bad", "Ugly"])
-    assert result.rows.select("refs", "genres", "aliases").row(0) == expected
+    """An id that ends with a comma would match nothing; "The Good, the Bad" is one title. A description is a plot."""
+    rows = 'film,Alien,1979,"imdb:tt0078748, tmdb:348","horror, drama","Good, Bad;Ugly",In space.\n'
+    result = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year,ids,genres,aliases,description\n{rows}"))
+    expected = (["imdb:tt0078748", "tmdb:348"], ["horror", "drama"], ["Good, Bad", "Ugly"], "In space.")
+    assert result.rows.select("refs", "genres", "aliases", "plot").row(0) == expected
 
 
 def test_a_year_behind_the_title_is_no_part_of_it(tmp_path):
