@@ -5,7 +5,6 @@ import fcntl
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,9 @@ def test_one_at_a_time(workspace: store.Workspace) -> None:
     with store.alone(workspace, "release"):
         with pytest.raises(StoreError, match="another `release` is at work"), store.alone(workspace, "release"):
             pass
-        with store.alone(workspace, "publish"):  # has its own lock
-            pass
-    with store.alone(workspace, "release"), ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(_adjudicate, workspace)
-        assert waiting.result() == "done"
+        for wait in (False, True):  # another command has its own lock
+            with store.alone(workspace, "publish", wait=wait):
+                pass
 
 
 def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, cli, monkeypatch) -> None:
@@ -52,8 +49,3 @@ def test_a_file_system_without_locks_is_named_once(tmp_path: Path, monkeypatch, 
             pass
     (warning,) = caplog.messages
     assert warning.startswith(f"{tmp_path / 'first'}: its file system has no locks: two commands at once can lose")
-
-
-def _adjudicate(ws: store.Workspace) -> str:
-    with store.alone(ws, "adjudicate", wait=True):
-        return "done"

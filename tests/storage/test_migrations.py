@@ -11,7 +11,6 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -66,15 +65,6 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "STEPS", STEPS)
 
 
-@pytest.fixture
-def newer_than_its_rows(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The shards of a workspace that was filled at the first schema, after the steps were added."""
-    monkeypatch.setattr(migrations, "STEPS", [])
-    fill(workspace)
-    monkeypatch.setattr(migrations, "STEPS", STEPS)
-    return workspace.root / "tables" / "drops"
-
-
 def fill(ws: store.Workspace) -> None:
     store.append(ws, tables.GOLD, gold(*range(50)))
     for first in range(0, 30, 10):
@@ -103,29 +93,29 @@ def test_a_row_that_is_there_is_not_added_again(old: store.Workspace, newer: Non
     assert store.read(old, BULK).equals(expected(range(31)))
 
 
-def test_shards_are_written_anew_by_the_next_append(workspace: store.Workspace, newer_than_its_rows: Path) -> None:
-    folder = newer_than_its_rows
-    assert store.append(workspace, BULK, expected(range(30, 31))) == 1
-    assert store.schemas(workspace) == {3}
+def test_shards_are_written_anew_by_the_next_append(old: store.Workspace, newer: None) -> None:
+    folder = old.root / "tables" / "drops"
+    assert store.append(old, BULK, expected(range(30, 31))) == 1
+    assert store.schemas(old) == {3}
     assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 3 + 1
-    assert store.append(workspace, BULK, expected(range(31, 32))) == 1  # the replaced shards are deleted now
+    assert store.append(old, BULK, expected(range(31, 32))) == 1  # the replaced shards are deleted now
     assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 1 + 1
-    assert store.read(workspace, BULK).equals(expected(range(32)))
+    assert store.read(old, BULK).equals(expected(range(32)))
 
 
-def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer_than_its_rows: Path) -> None:
+def test_a_shard_of_both_schemas_counts_once(old: store.Workspace, newer: None) -> None:
     """Killed after the new manifest was written, before the next append deleted the old one."""
-    folder = newer_than_its_rows
+    folder = old.root / "tables" / "drops"
     contents = {path.name: path.read_bytes() for path in folder.glob("*")}
-    store.append(workspace, BULK, expected(range(30, 31)))
+    store.append(old, BULK, expected(range(30, 31)))
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    assert store.read(workspace, BULK).equals(expected(range(31)))
+    assert store.read(old, BULK).equals(expected(range(31)))
     # and killed before it: the new shard has no manifest yet
     next(folder.glob("*.s3.json")).unlink()
-    assert store.read(workspace, BULK).sort("place").equals(expected(range(31)).sort("place"))
-    assert store.append(workspace, BULK, expected(range(31, 32))) == 1
-    assert store.read(workspace, BULK).sort("place").equals(expected(range(32)).sort("place"))
+    assert store.read(old, BULK).sort("place").equals(expected(range(31)).sort("place"))
+    assert store.append(old, BULK, expected(range(31, 32))) == 1
+    assert store.read(old, BULK).sort("place").equals(expected(range(32)).sort("place"))
 
 
 def test_the_database_is_copied_before_anything_changes(old: store.Workspace, newer: None) -> None:
