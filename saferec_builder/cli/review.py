@@ -29,10 +29,7 @@ from saferec_builder.storage.workspace import Workspace
 app = typer.Typer(no_args_is_help=True, **PLAIN)
 
 TOOLS = ("label-studio", "argilla", "files", "page")
-Tool = Annotated[
-    str,
-    typer.Option("--tool", help="Where people review: page, label-studio, argilla or files (CSV)."),
-]
+Tool = Annotated[str, typer.Option("--tool", help="Where people review: page, label-studio, argilla or files (CSV).")]
 Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
 Name = Annotated[str, typer.Argument(help="The reviewer's name in this workspace.")]

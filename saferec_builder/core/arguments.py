@@ -15,9 +15,8 @@ from saferec_builder.core.errors import UsageError
 P = ParamSpec("P")
 R = TypeVar("R")
 Named = Mapping[object, Callable[[str], object]]  # type -> function that makes one from a name or path
-Parts = Mapping[
-    type, Mapping[object, Callable[[Any], object]]
-]  # type of an object -> (expected type -> function that gives that part of it)
+# type of an object -> (expected type -> function that gives that part of it)
+Parts = Mapping[type, Mapping[object, Callable[[Any], object]]]
 _WIDER: Mapping[object, type] = {int: Integral, float: Real}  # numpy numbers count, too
 _MANY = (Sequence, Collection, Iterable)
 

@@ -65,13 +65,11 @@ class Read:
 
 def together(reads: Iterable[Read], schema: pl.Schema) -> Read:
     """Joins the results of several files; `schema` is that of their rows, also for no files."""
-    rows, drops = [pl.DataFrame(schema=schema)], [tables.DROPS.empty]
+    parts = [Read(pl.DataFrame(schema=schema), tables.DROPS.empty), *reads]
     figures: Counter[str] = Counter()
-    for read in reads:
-        rows.append(read.rows)
-        drops.append(read.drops)
-        figures.update(read.figures)
-    return Read(pl.concat(rows), pl.concat(drops), dict(figures))
+    for part in parts:
+        figures.update(part.figures)
+    return Read(pl.concat(part.rows for part in parts), pl.concat(part.drops for part in parts), dict(figures))
 
 
 def reasons(drops: pl.DataFrame) -> dict[str, int]:

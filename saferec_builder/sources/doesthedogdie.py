@@ -119,21 +119,14 @@ def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[R
 
 
 def _parse_row(place: str, row: dict[str, str]) -> Rows:
-    clear = {name: cell for name, cell in row.items() if name.startswith(tuple(CLEAR))}
     ref = _ref_of(row)
-    url, date = row.get("url") or None, row.get("retrieved") or None
-    rows: Rows = []
-    for name, cell in sorted(clear.items()):  # no before yes: if a row has both, the worse answer is last and counts
-        prefix = next(p for p in CLEAR if name.startswith(p))
-        if cell.casefold() in YES:
-            topic = name.removeprefix(prefix)
-            answer = CLEAR[prefix]
-            rows.append(
-                items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=answer, url=url, retrieved=date)
-            )
-    if not rows:
+    # no before yes: if a row has both, the worse answer is last and counts
+    columns = ((prefix, name) for prefix in sorted(CLEAR) for name in sorted(row) if name.startswith(prefix))
+    clear = [(name.removeprefix(prefix), CLEAR[prefix]) for prefix, name in columns if row[name].casefold() in YES]
+    if not clear:
         raise Left("no clear answer", "no topic is clearly yes or no")
-    return rows
+    cells = {name: row.get(name, "") for name in ("url", "retrieved")}
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=t, answer=a, cells=cells) for t, a in clear]
 
 
 def _ref_of(row: dict[str, str]) -> str:

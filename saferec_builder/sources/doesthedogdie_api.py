@@ -69,9 +69,8 @@ class Asked(TypedDict):
     refs: list[str]
 
 
-Agrees = Callable[
-    [str, int | None, str], bool
-]  # (title, year, domain) of an answer: is it the item that was asked for?
+# (title, year, domain) of an answer -> whether it is the item that was asked for
+Agrees = Callable[[str, int | None, str], bool]
 
 
 def media(site: Site, item: Asked, agrees: Agrees = lambda *_: True) -> Row | None:

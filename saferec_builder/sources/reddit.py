@@ -170,15 +170,14 @@ def _posts(batch: _Batch, drops: Rows, subreddits: list[str], tally: Tally) -> t
 def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     """Returns (posts with an author, a text and a time, drops of the others with the first reason that applies)."""
     text, title = pl.col("text"), pl.col("title")
-    deleted = text.str.strip_chars().str.to_lowercase().is_in(_DELETED) | title.str.to_lowercase().is_in(
-        _DELETED
-    ).fill_null(False)
+    no_text = text.str.strip_chars().str.to_lowercase().is_in(_DELETED)
+    no_title = title.str.to_lowercase().is_in(_DELETED).fill_null(False)
     reason = (
         pl.when(pl.col("post").is_null() | text.is_null() | (pl.col("parent").is_null() & title.is_null()))
         .then(pl.lit("missing field"))
         .when(~pl.col("time").is_between(*_TIMES).fill_null(False))
         .then(pl.lit("wrong time"))
-        .when(deleted)
+        .when(no_text | no_title)
         .then(pl.lit("deleted text"))
         .when(pl.col("author").is_null() | pl.col("author").is_in(_DELETED))
         .then(pl.lit("deleted author"))

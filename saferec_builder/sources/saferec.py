@@ -22,15 +22,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, strict_json
-from saferec_builder.sources import (
-    Left,
-    Read,
-    Row,
-    Rows,
-    benchmark_prompts as prompts,
-    conversation_rows as conversations,
-    refs,
-)
+from saferec_builder.sources import Left, Read, Row, Rows, benchmark_prompts, conversation_rows as conversations, refs
 from saferec_builder.storage import tables
 
 SOURCE = "saferec"
@@ -70,7 +62,7 @@ class _Row(BaseModel):
         return [
             turn
             for m in messages
-            for turn in (prompts.turns_of(m.content) if m.role == "user" else [(ROLES[m.role], m.content)])
+            for turn in (benchmark_prompts.turns_of(m.content) if m.role == "user" else [(ROLES[m.role], m.content)])
         ]
 
 
