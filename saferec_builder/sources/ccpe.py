@@ -16,9 +16,8 @@ ROLES = {"USER": "seeker", "ASSISTANT": "recommender"}
 
 def read(path: Path) -> Read:
     """Conversations as `conversation_rows.frame` gives them; the file has no ids of people."""
-    lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS)
-    return conversations.of_films(SOURCE, lines, drops)
+    return conversations.of_films(SOURCE, *sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS))
 
 
 def _line(place: str, row: dict[str, str]) -> list[conversations.Line]:
-    return [conversations.line(place, row, ROLES, "utterance_index", text=row["text"], items=[])]
+    return [conversations.line(place, row, ROLES, "utterance_index")]

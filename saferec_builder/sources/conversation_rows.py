@@ -122,23 +122,15 @@ class Line(TypedDict):
     turn: str | None  # consecutive lines with the same value are one turn; None: a turn by itself
 
 
-def line(
-    place: str,
-    row: dict[str, str],
-    roles: Mapping[str, str],
-    number: str,
-    *,
-    text: str,
-    items: list[str],
-    turn: str | None = None,
-) -> Line:
-    """A Line from columns dialog_id and speaker, a key of `roles`; the column `number` numbers the dialogue's lines."""
+def line(place: str, row: dict[str, str], roles: Mapping[str, str], number: str) -> Line:
+    """A Line without items, a turn by itself, from columns dialog_id, text and speaker (a key of `roles`); the column
+    `number` numbers the dialogue's lines."""
     if row["speaker"] not in roles:
         raise Left("unknown speaker", f"{seen(row['speaker'])}, expected {' or '.join(roles)}")
     if not row["dialog_id"]:
         raise Left("no id", "a line needs a dialog_id")
-    order, role = sources.whole_number(row[number], number), roles[row["speaker"]]
-    return Line(dialogue=row["dialog_id"], order=order, role=role, text=text, items=items, place=place, turn=turn)
+    dialogue, role, order = row["dialog_id"], roles[row["speaker"]], sources.whole_number(row[number], number)
+    return Line(dialogue=dialogue, order=order, role=role, text=row["text"], items=[], place=place, turn=None)
 
 
 def of_films(source: str, lines: list[Line], drops: Rows) -> Read:

@@ -113,9 +113,9 @@ def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[R
         return [Left("no topic", "a count without a name", f"{place} {row.id}")]
     if stat.yesSum + stat.noSum == 0:
         return []  # nobody voted: the API lists every topic
-    url, date = f"{SITE}/media/{row.id}", retrieved if isinstance(retrieved, str) else None
+    cells = {"url": f"{SITE}/media/{row.id}", "retrieved": retrieved if isinstance(retrieved, str) else ""}
     yes, no, ref = stat.yesSum, stat.noSum, f"ddd:{row.id}"
-    return [items.warning(SOURCE, place, ref, kind="topic", topic=topic, yes=yes, no=no, url=url, retrieved=date)]
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=topic, yes=yes, no=no, cells=cells)]
 
 
 def _parse_row(place: str, row: dict[str, str]) -> Rows:

@@ -16,11 +16,11 @@ ROLES = {"SEEKER": "seeker", "RECOMMENDER": "recommender"}
 
 def read(path: Path) -> Read:
     """Conversations as `conversation_rows.frame` gives them; the file has no ids of people."""
-    lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS, tabs=True)
-    return conversations.of_films(SOURCE, lines, drops)
+    return conversations.of_films(SOURCE, *sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS, tabs=True))
 
 
 def _line(place: str, row: dict[str, str]) -> list[conversations.Line]:
     text = row["text"].replace("QUOTATION_MARK", '"')
     films = list(dict.fromkeys(refs.ref(title) for title in row["movies"].split(";") if title.strip()))
-    return [conversations.line(place, row, ROLES, "utt_id", text=text, items=films, turn=row["turn_id"])]
+    line = conversations.line(place, row, ROLES, "utt_id")
+    return [{**line, "text": text, "items": films, "turn": row["turn_id"]}]

@@ -98,8 +98,6 @@ def warning(
     no: int | None = None,
     answer: str | None = None,
     severity: int | None = None,
-    url: str | None = None,
-    retrieved: str | None = None,
     words: str | None = None,
     cells: Mapping[str, str] = MappingProxyType({}),
 ) -> Row:
@@ -107,10 +105,8 @@ def warning(
 
     The `cells` of its row may hold domain, url and retrieved.
     """
-    named = {"domain": domain, "url": url, "retrieved": retrieved}
-    domain, url, retrieved = (cells.get(name) or value for name, value in named.items())
-    domain = domain and domain.lower()
-    if domain is not None and domain not in sources.DOMAINS:
+    domain = (cells.get("domain") or domain or "").lower() or None
+    if domain and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     statement = {
         "ref": ref,
@@ -122,8 +118,8 @@ def warning(
         "answer": answer,
         "severity": severity,
         "source": source,
-        "url": url,
-        "retrieved": retrieved,
+        "url": cells.get("url") or None,
+        "retrieved": cells.get("retrieved") or None,
     }
     return {"warning": tables.digest(*statement.values()), **statement, "words": words, "place": place}
 

@@ -17,11 +17,10 @@ CELLS = (  # speaker, number, text, items, turn
 def test_lines_of_one_turn_are_joined_and_an_item_is_of_who_named_it_first():
     lines = []
     for n, (speaker, number, text, items, turn) in enumerate(CELLS, 1):
-        row = {"speaker": speaker, "dialog_id": "d", "n": str(number)}
-        lines.append(conversations.line(f"/x/f.tsv:{n}", row, ROLES, "n", text=text, items=items, turn=turn))
-    result = conversations.of_films(
-        "s", lines, [{"place": "f.tsv:9"} | dict.fromkeys(("stage", "source", "reason"), "x")]
-    )
+        row = {"speaker": speaker, "dialog_id": "d", "n": str(number), "text": text}
+        lines.append(conversations.line(f"/x/f.tsv:{n}", row, ROLES, "n") | {"items": items, "turn": turn})
+    drop = {"place": "f.tsv:9"} | dict.fromkeys(("stage", "source", "reason"), "x")
+    result = conversations.of_films("s", lines, [drop])
     turns = [("seeker", "Hi there", ["a", "b"]), ("seeker", "again", []), ("recommender", "Try one", ["c", "a", "d"])]
     turns += [("recommender", "more", []), ("recommender", "still", [])]
     assert said(result.rows) == [turns] and result.drops["place"].to_list() == ["f.tsv:9"]
