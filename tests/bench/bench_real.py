@@ -149,7 +149,7 @@ def readings(ws: Workspace) -> pl.DataFrame:
             rows += [
                 item_rows.warning(
                     *("readings", READINGS.name, ref),
-                    **{"kind": "review", "topic": trait, "domain": "film", "retrieved": READ_ON},
+                    **{"kind": "review", "topic": trait, "domain": "film", "cells": {"retrieved": READ_ON}},
                     answer={"y": "yes", "n": "no"}[word],
                 )
                 for trait, word, again in verdicts

@@ -18,8 +18,9 @@ def merged(*rows):
     return catalog.merge(shelf(*rows))
 
 
-def statement(ref, topic="Is there blood/gore", kind="topic", source="csv", **said):
-    return made.warning(source, "f:1", ref, kind=kind, topic=topic, **said)
+def statement(ref, topic="Is there blood/gore", kind="topic", source="csv", url=None, retrieved=None, **said):
+    cells = {"url": url, "retrieved": retrieved}
+    return made.warning(source, "f:1", ref, kind=kind, topic=topic, cells=cells, **said)
 
 
 def said(*rows):
