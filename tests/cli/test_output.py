@@ -88,3 +88,12 @@ def test_one_page_is_no_pages(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "report: 1 page in = 1 out + 0 dropped (1 added, 0 already there)"
     assert lines[1].startswith("mine: 2 conversations in = 2 out")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(["gore", "needles"], "gore, needles"), ([], "none"), ({}, "none"), ({"a": 1_000}, "a 1,000"), (0.25, "0.250")],
+)
+def test_figures_are_told_in_words(capsys, value, told):
+    say(Counts("x", figures={"left_out": value}), False)
+    assert capsys.readouterr().out.startswith(f"  left out: {told}\n")

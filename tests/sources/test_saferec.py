@@ -52,17 +52,24 @@ def test_a_file_of_samples_is_read_whole(tmp_path, name, indent):
     assert turns(path) == [SAID]
 
 
-def test_what_the_system_said_is_nobodys_evidence(cli, workspace, tmp_path):
+def test_what_the_system_or_the_benchmark_said_is_nobodys_evidence(cli, workspace, tmp_path):
+    """What the benchmark claims of its users is gold for an evaluation, and no label."""
     path = tmp_path / "sample.json"
     talk = "USER: Any western?\nSYSTEM: I faint when I see blood, so no idea."
-    path.write_text(json.dumps({"samples": [sample(TASK + talk), sample(TASK + TALK)]}))
+    claims = {"constraints": {traits.load()["needles"].safecrs: True, "a trait of no taxonomy": True}}
+    path.write_text(json.dumps({"samples": [sample(TASK + talk, **claims), sample(TASK + TALK)]}))
     summary = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
     assert (summary["in"], summary["added"], summary["dropped"]) == (2, 2, {})
     proposals = rules.propose(store.read(workspace, tables.CONVERSATIONS), traits.load())
     quotes = {span["quote"] for spans in proposals["spans"] for span in spans}
     assert proposals["trait"].to_list() == ["gore"] and quotes == {"I can't see blood"}
     assert {span["turn"] for spans in proposals["spans"] for span in spans} == {0}
-    assert store.read(workspace, tables.STATED)["trait"].to_list() == ["gore", "gore"]
+    stated = store.read(workspace, tables.STATED)
+    assert stated["trait"].sort().to_list() == ["gore", "gore", "needles"]
+    gold = [json.loads(line) for line in (workspace.root / "gold" / "saferec.jsonl").read_text().splitlines()]
+    of = {workspace.released_id(name): sorted(rows["trait"]) for (name,), rows in stated.group_by("conversation")}
+    assert {row["conversation"]: row["traits"] for row in gold} == of
+    assert store.read(workspace, tables.LABELS).is_empty()
     folder = cli("mine", "saferec", tmp_path, "-C", workspace.root, "--json").json
     assert (folder["added"], folder["skipped"]) == (0, 2)
 
@@ -128,30 +135,3 @@ def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
     assert result.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
     path.write_text(json.dumps(OFFICIAL | {"completion": []}) + "\n")  # without an answer, the truth is used
     assert said(saferec.read(path).rows)[0][-1][1] == "Heat (1995)\nRonin"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("[" * 100_000, "wrong type"), ('["\\ud800 (1999)"]', "lone surrogate")],
-    ids=["brackets without end", "half of a character"],
-)
-def test_json_text_in_a_column_cannot_stop_a_run(tmp_path, text, reason):
-    path = tmp_path / "train.jsonl"
-    path.write_text(json.dumps(OFFICIAL | {"seen_titles": text}) + "\n" + json.dumps(OFFICIAL) + "\n")
-    result = saferec.read(path)
-    assert (result.rows.height, result.drops["reason"].to_list()) == (1, [reason])
-
-
-def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, tmp_path):
-    trait = traits.load().traits[0]
-    path = tmp_path / "train.jsonl"
-    rows = [OFFICIAL | {"constraints": {trait.safecrs: True, "a trait of no taxonomy": True}}, OFFICIAL]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    summary = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
-    assert (summary["in"], summary["added"]) == (2, 2)
-    stated = store.read(workspace, tables.STATED)
-    assert stated["trait"].to_list() == [trait.slug]
-    gold = [json.loads(line) for line in (workspace.root / "gold" / "saferec.jsonl").read_text().splitlines()]
-    assert gold == [{"conversation": workspace.released_id(stated["conversation"][0]), "traits": [trait.slug]}]
-    assert store.read(workspace, tables.LABELS).is_empty()
-    assert cli("mine", "saferec", path, "-C", workspace.root, "--json").json["added"] == 0
