@@ -1,9 +1,7 @@
 """Requests to Does the Dog Die: the most important first, a busy site is waited for, the key goes nowhere else."""
 
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,66 +9,48 @@ import pytest
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import doesthedogdie_api as fetch
 from saferec_builder.storage import tables, workspace as store
+from tests.servers.loopback import Asked, Reply, serving
 from tests.worlds.catalog_files import media
 
-
-class Double(BaseHTTPRequestHandler):
-    """The two addresses of the API that are used, with two films; it can be busy, or refuse."""
-
-    films = (media(7, "Heat", "1995", "tt0113277", [("Does the dog die", 0, 20)]), media(8, "Big", "1988"))
-
-    def do_GET(self):
-        server = self.server
-        server.asked.append((self.path, self.headers.get("X-API-KEY")))
-        status = server.script.pop(0) if server.script else 200
-        url = urlsplit(self.path)
-        query = parse_qs(url.query)
-        if url.path == "/dddsearch":
-            items = [film["item"] for film in self.films]
-            body = {"items": [i for i in items if [i["imdbId"]] == query.get("imdb") or [i["name"]] == query.get("q")]}
-        else:
-            body = next(f for f in self.films if url.path == f"/media/{f['item']['id']}")
-        self.send_response(status)
-        self.send_header("Retry-After", "0")
-        if status == 302:
-            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_):
-        pass
+FILMS = (media(7, "Heat", "1995", "tt0113277", [("Does the dog die", 0, 20)]), media(8, "Big", "1988"))
 
 
 @contextmanager
 def double(*script):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Double)
-    server.asked, server.script = [], list(script)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    """Yields (path and key of each request, address) of a site with two films; these are its first statuses."""
+    requests, statuses = list[tuple[str, str | None]](), list(script)
+
+    def answer(asked: Asked) -> Reply:
+        requests.append((asked.path, asked.headers.get("X-API-KEY")))
+        url = urlsplit(asked.path)
+        if url.path == "/dddsearch":
+            query, items = parse_qs(url.query), [film["item"] for film in FILMS]
+            body = {"items": [i for i in items if [i["imdbId"]] == query.get("imdb") or [i["name"]] == query.get("q")]}
+        else:
+            body = next(f for f in FILMS if url.path == f"/media/{f['item']['id']}")
+        headers = (("Retry-After", "0"), ("Location", "http://127.0.0.1:1/elsewhere"))
+        return Reply(statuses.pop(0) if statuses else 200, json.dumps(body).encode(), headers)
+
+    with serving(answer) as url:
+        yield requests, url
 
 
 @pytest.mark.slow
 def test_fetch_asks_for_what_matters_most_and_goes_on_where_it_stopped(cli, films, monkeypatch):
     monkeypatch.setenv("DDD_API_KEY", "secret")
-    with double() as (server, base):
+    with double() as (requests, base):
 
         def fetched(*more):
             return cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, *more, "-C", films.root, "--json")
 
         summary = fetched("--limit", 1).json
         assert (summary["asked"], summary["added"], summary["requests"]) == (1, 2, 2)  # Heat: the item and one count
-        assert server.asked[0] == ("/dddsearch?imdb=tt0113277", "secret")
+        assert requests[0] == ("/dddsearch?imdb=tt0113277", "secret")
         second = fetched().json
         assert (second["asked"], second["not_on_the_site"]) == (2, 1)  # Big is there, Alien is not
-        requests = len(server.asked)
+        count = len(requests)
         third = fetched().json
-        assert (third["asked"], third["added"], len(server.asked)) == (0, 0, requests)
+        assert (third["asked"], third["added"], len(requests)) == (0, 0, count)
     checked = cli("catalog", "check", "Heat (1995)", "--trait", "animal_harm", "-C", films.root, "--json").json
     assert [(s["topic"], s["no"], s["source"]) for s in checked["sources"]] == [("Does the dog die", 20, "ddd")]
     assert checked["sources"][0]["retrieved"]
@@ -84,14 +64,14 @@ def test_fetch_waits_for_a_busy_site_and_keeps_what_came(cli, films, monkeypatch
     heat = {"title": "Heat", "year": 1995, "domain": "film", "refs": ["imdb:tt0113277"]}
     with double(503, 429, 200) as (_, base):
         assert fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)["item"]["id"] == 7
-    with double(*[500] * 9) as (server, base), pytest.raises(SourceError, match="HTTP 500 after 5 tries"):
+    with double(*[500] * 9) as (requests, base), pytest.raises(SourceError, match="HTTP 500 after 5 tries"):
         fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)
-    assert len(server.asked) == 5
+    assert len(requests) == 5
     refusals = ((401, UsageError, "refused the key"), (404, SourceError, "HTTP 404"), (302, SourceError, "HTTP 302"))
     for status, error, message in refusals:
-        with double(status) as (server, base), pytest.raises(error, match=message) as fault:
+        with double(status) as (requests, base), pytest.raises(error, match=message) as fault:
             fetch.media(fetch.Site("secret-key", base, 0, lambda _: None), heat)
-        assert len(server.asked) == 1 and "secret-key" not in str(fault.value)
+        assert len(requests) == 1 and "secret-key" not in str(fault.value)
     with double(200, 200, *[500] * 9) as (_, base):  # the first item arrives, the second does not
         monkeypatch.setattr(fetch, "TRIES", 1)
         result = cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, "-C", films.root, "--json")

@@ -113,26 +113,19 @@ def test_a_shard_without_its_manifest_is_done_again_and_leaves_nothing_old(tmp_p
 
 
 def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_path):
-    engine.map_shards(square, shards(2), tmp_path / "calm", ONE)
-    folder = tmp_path / "shards"
-    killed = subprocess.Popen([sys.executable, "-c", ""])  # an invented number could be that of a running process
-    killed.wait()
-    (folder / f".s1.{killed.pid}.tmp").mkdir(parents=True)
-    (folder / f".s1.{killed.pid}.tmp" / "half.txt").write_text("half")
-    (folder / ".s0.0f0f.tmp").touch()  # a driver's probe file for its workers
-    engine.map_shards(square, shards(2), folder, ONE)
-    assert files(folder) == files(tmp_path / "calm")
-    foreign = folder / f".s9.{killed.pid}.tmp"  # a shard of another command that may be running
-    foreign.mkdir()
-    engine.map_shards(square, shards(2), folder, ONE)
-    assert foreign.exists() and len(list(folder.glob(".*"))) == 1
-
-
-def test_a_manifest_that_a_killed_run_with_our_number_left_is_in_nobodys_way(tmp_path):
-    """Process numbers are reused; only folders were removed, and every run with that number failed here."""
-    (tmp_path / f".s0.{engine._machine()}-{os.getpid()}.tmp").write_text("{")
-    assert engine.map_shards(square, shards(1), tmp_path, ONE) == {"s0": {"square": 0}}
-    assert set(files(tmp_path)) == {"s0.json", "s0/square.txt"}
+    """What another machine is writing stays until its shard is done: its processes cannot be looked up here."""
+    here = engine._machine()
+    probes = ".s0.0f0f.tmp", ".s0.48213344091.tmp"  # a random name may have digits alone
+    gone = [*probes, f".s1.{here}-{NOBODY}.tmp", elsewhere := f".s0.0a1b2c3d-{NOBODY}.tmp"]
+    stay = [f".s0.{here}-{os.getppid()}.tmp", f".s9.{here}-{NOBODY}.tmp"]  # at work, or a shard of another command
+    for name in (*gone, *stay):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half.txt").write_text("half")
+    (tmp_path / f".s0.{here}-{os.getpid()}.tmp").write_text("{")  # a manifest: numbers of processes are used again
+    engine._remove_leftovers(tmp_path, shards(2))
+    assert (tmp_path / elsewhere).is_dir()
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    assert {path.name for path in tmp_path.iterdir()} == {"s0", "s0.json", "s1", "s1.json", *stay}
 
 
 def test_a_shard_that_another_run_has_ended_meanwhile_stays_as_it_is(tmp_path, monkeypatch):
@@ -261,26 +254,6 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
     with pytest.raises(StoreError, match="does not see this folder"):
         engine._make_shard(square, "s0", 2, tmp_path, probe=".probe-of-the-driver")
     assert json.dumps(files(tmp_path), default=str) == "{}"
-
-
-def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path):
-    alive = tmp_path / f".s0.{engine._machine()}-{os.getppid()}.tmp"
-    dead = tmp_path / f".s0.{engine._machine()}-{NOBODY}.tmp"
-    no_process = tmp_path / ".s0.48213344091.tmp"  # a random name may have digits alone
-    for folder in (alive, dead, no_process):
-        folder.mkdir()
-    engine.map_shards(square, shards(1), tmp_path, ONE)
-    assert alive.is_dir() and not dead.exists() and not no_process.exists()
-
-
-def test_what_a_process_of_another_machine_makes_stays_until_its_shard_is_done(tmp_path):
-    """Its number was looked up among the processes of this machine, and the folder it was writing was deleted."""
-    elsewhere = tmp_path / f".s0.0a1b2c3d-{NOBODY}.tmp"
-    elsewhere.mkdir()
-    engine._remove_leftovers(tmp_path, shards(1))
-    assert elsewhere.is_dir()
-    engine.map_shards(square, shards(1), tmp_path, ONE)
-    assert not elsewhere.exists()
 
 
 def started(folder):
