@@ -1,6 +1,5 @@
 """Datasets of the Hub."""
 
-import csv
 import json
 import tempfile
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.sources import hf
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import NOT_RUN
+from tests.worlds.csv_rows import save
 from tests.worlds.dialogues import said
 from tests.worlds.source_lines import chat
 
@@ -35,12 +35,9 @@ def test_hub_rows_with_a_column_map():
 def test_the_cells_of_a_csv_hold_their_lists_as_json(cli, workspace, tmp_path):
     """No CSV gave a conversation: its cells are text, and only lists were accepted."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
-    with (tmp_path / "chats.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "messages", "accepted"])
-        writer.writerow(["a", json.dumps(CHAT["dialog"]), '["Heat (1995)"]'])
-        writer.writerow(["b", "hello", ""])
-    summary = cli("mine", "hf", tmp_path / "chats.csv", "-C", workspace.root, "--json").json
+    valid = {"id": "a", "messages": json.dumps(CHAT["dialog"]), "accepted": '["Heat (1995)"]'}
+    path = save(tmp_path / "chats.csv", [valid, {"id": "b", "messages": "hello"}])
+    summary = cli("mine", "hf", path, "-C", workspace.root, "--json").json
     assert (summary["added"], summary["dropped"]) == (1, {"wrong type": 1})
     assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [["title:Heat (1995)"]]
 
@@ -101,8 +98,8 @@ def test_of_two_files_of_one_name_each_has_its_own_drops(cli, workspace, tmp_pat
         for n, (name, text) in enumerate(texts.items()):
             (tmp_path / name).mkdir(exist_ok=True)
             chat = json.dumps([{"role": "user", "content": text}]) if text else "oops"
-            with (tmp_path / name / "x.csv").open("w", newline="") as file:
-                csv.writer(file).writerows([["id", "messages"], (2 * n, "oops"), (2 * n + 1, chat)])
+            rows = [{"id": 2 * n, "messages": "oops"}, {"id": 2 * n + 1, "messages": chat}]
+            save(tmp_path / name / "x.csv", rows)
         return cli("mine", "hf", tmp_path / "a/x.csv", tmp_path / "b/x.csv", "-C", workspace.root)
 
     result = mined(a="A calm film?", b="")

@@ -1,18 +1,15 @@
 """Chat messages as JSON lines: the usual shapes, and every invalid one."""
 
-import json
 from datetime import UTC, datetime
 
 from exports import licences
 from saferec_builder.sources import conversation_rows as conversations, messages
 from saferec_builder.sources.readers import READERS
-from tests.worlds.source_lines import said
+from tests.worlds.source_lines import jsonl, said
 
 
 def read(tmp_path, *rows):
-    path = tmp_path / "chats.jsonl"
-    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    return messages.read(path)
+    return messages.read(jsonl(tmp_path / "chats.jsonl", *rows))
 
 
 def test_a_whole_row(tmp_path):
@@ -121,16 +118,13 @@ def test_words_under_another_name_than_content_are_no_empty_messages(tmp_path):
 
 def test_no_depth_of_brackets_stops_a_run(tmp_path):
     # some depths can be read but not written again: at 993 this was a traceback
-    path = tmp_path / "deep.jsonl"
-    path.write_text("".join(f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}\n' for n in range(800, 1010)))
-    assert set(messages.read(path).drops["reason"]) == {"wrong type", "not JSON"}
+    deep = (f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}' for n in range(800, 1010))
+    assert set(read(tmp_path, *deep).drops["reason"]) == {"wrong type", "not JSON"}
 
 
 def test_a_row_of_messages_is_of_opendialkg(tmp_path):
-    path = tmp_path / "conversations.jsonl"
     row = {"id": "train-0", "messages": [said("user", "Like Home Alone?"), said("assistant", "Ferris Bueller")]}
-    path.write_text(json.dumps(row) + "\n" + json.dumps({"id": "x"}) + "\n")
-    result = READERS[conversations.Source.opendialkg](path)
+    result = READERS[conversations.Source.opendialkg](jsonl(tmp_path / "conversations.jsonl", row, {"id": "x"}))
     assert result.rows.select("source", "source_id").rows() == [("opendialkg", "train-0")]
     assert result.drops["source"].to_list() == ["opendialkg"]
     assert licences.of("opendialkg")["share"] == "text" and "NC" in licences.of("opendialkg")["licence"]

@@ -1,6 +1,5 @@
 """ReDial: small dialogues by hand, and the published files if they are there."""
 
-import json
 from itertools import permutations
 
 import polars as pl
@@ -9,6 +8,7 @@ import pytest
 from saferec_builder.mining import conversations as mine
 from saferec_builder.sources import redial
 from saferec_builder.storage import tables
+from tests.worlds.source_lines import jsonl
 
 ASKER, HELPER = 7, 8
 
@@ -26,9 +26,7 @@ def dialogue(*messages, **changes):
 
 
 def read(tmp_path, *rows):
-    path = tmp_path / "dialogues.jsonl"
-    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    return redial.read(path)
+    return redial.read(jsonl(tmp_path / "dialogues.jsonl", *rows))
 
 
 def answers(suggested=2, seen=2, liked=2):

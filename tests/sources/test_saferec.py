@@ -11,7 +11,7 @@ from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.sources import saferec
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.dialogues import said
-from tests.worlds.source_lines import OFFICIAL, TASK
+from tests.worlds.source_lines import OFFICIAL, TASK, jsonl
 
 TALK = "USER: I can?t see blood. Anything funny? They?re all on Netflix?\nSYSTEM: I hate blood too!\nUSER: Thanks?\n"
 
@@ -100,10 +100,9 @@ def test_a_file_that_gives_nothing_at_all_ends_with_one_line(cli, workspace, tmp
 
 
 def test_saferec_columns(tmp_path):
-    path = tmp_path / "train.jsonl"
     constrained = OFFICIAL | {"constraints": {"Gore": True}}
-    path.write_text("\n".join(map(json.dumps, (OFFICIAL, constrained, {"prompt": 5}, OFFICIAL | {"completion": "x"}))))
-    result = saferec.read(path)
+    rows = (OFFICIAL, constrained, {"prompt": 5}, OFFICIAL | {"completion": "x"})
+    result = saferec.read(jsonl(tmp_path / "train.jsonl", *rows))
     assert result.drops["reason"].to_list() == ["wrong type"]
     row, films = result.rows.row(0, named=True), ["title:Heat (1995)", "title:Ronin"]
     request, answer = ("seeker", "A calm film, no needles", []), ("recommender", "1. Heat (1995)", films)
@@ -129,9 +128,18 @@ def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
     path = tmp_path / "train.jsonl"
     lines = [("system", "You recommend."), ("User", "No needles"), ("user", "A calm film"), ("user", " ")]
     prompt = [{"role": role, "content": text} for role, text in lines]
-    path.write_text(json.dumps(OFFICIAL | {"prompt": prompt}) + "\n")
-    result = saferec.read(path)
+    result = saferec.read(jsonl(path, OFFICIAL | {"prompt": prompt}))
     assert [turn[1] for turn in said(result.rows)[0]] == ["A calm film", "1. Heat (1995)"]
     assert result.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
-    path.write_text(json.dumps(OFFICIAL | {"completion": []}) + "\n")  # without an answer, the truth is used
-    assert said(saferec.read(path).rows)[0][-1][1] == "Heat (1995)\nRonin"
+    without_answer = saferec.read(jsonl(path, OFFICIAL | {"completion": []}))  # the truth is used
+    assert said(without_answer.rows)[0][-1][1] == "Heat (1995)\nRonin"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("[" * 100_000, "wrong type"), ('["\\ud800 (1999)"]', "lone surrogate")],
+    ids=["brackets without end", "half of a character"],
+)
+def test_json_text_in_a_column_cannot_stop_a_run(tmp_path, text, reason):
+    result = saferec.read(jsonl(tmp_path / "train.jsonl", OFFICIAL | {"seen_titles": text}, OFFICIAL))
+    assert (result.rows.height, result.drops["reason"].to_list()) == (1, [reason])

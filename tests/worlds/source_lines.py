@@ -3,6 +3,12 @@
 import json
 
 
+def jsonl(path, *rows):
+    """Writes rows, which may be text already; returns the path."""
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
 def said(role, content, **more):
     return {"role": role, "content": content, **more}
 
