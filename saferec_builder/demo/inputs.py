@@ -5,12 +5,13 @@ items.csv                           the items as a user's own catalog (`catalog 
 gold.jsonl                          for scoring only: the traits of each conversation, and those each item violates
 """
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+
+import polars as pl
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -87,10 +88,8 @@ def _gold(
 
 
 def _table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    with replacing(path) as tmp, open(tmp, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
+    with replacing(path) as tmp:
+        pl.DataFrame(rows).write_csv(tmp, line_terminator="\r\n")
 
 
 def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:

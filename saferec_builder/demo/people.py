@@ -4,7 +4,6 @@ They know the generator's truth and err at a stated rate, independently of each 
 adjudicate. Their reviews are marked `simulated` when they are pulled, and `--hub` refuses a release with them.
 """
 
-import csv
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,8 +57,7 @@ def truth_of_plots(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
 
 def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) -> int:
     """Answers every row of a pushed file and returns how many there are. `truth` is by task."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows: list[Row] = pl.read_csv(path, infer_schema=False).fill_null("").to_dicts()
     tasks: dict[str, list[Row]] = {}
     for row in rows:
         tasks.setdefault(row["task"], []).append(row)
@@ -68,10 +66,8 @@ def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) ->
         rng = random.Random(f"{path.name} {task}")  # independent of other reviewers, the same in every run
         _answer(units, truth[task], rng, adjudicator=adjudicator)
     if rows:
-        with replacing(path) as tmp, open(tmp, "w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), quoting=csv.QUOTE_ALL)
-            writer.writeheader()
-            writer.writerows(rows)
+        with replacing(path) as tmp:
+            pl.DataFrame(rows).write_csv(tmp, include_bom=True, quote_style="always", line_terminator="\r\n")
     return len(rows)
 
 

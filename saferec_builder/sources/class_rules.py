@@ -4,13 +4,14 @@ class_rules.toml has the patterns of reasons and, per question, for how many of 
 right; keywords.csv says which keyword answers which question with yes. Both are our own and hold no text of others.
 """
 
-import csv
 import re
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 CLASSES = ("reason", "keyword", "tag")  # kinds of WARNINGS that answer questions by a rule
 FEWEST = 30  # works that must be read to know a rule's precision
@@ -74,11 +75,8 @@ def reasons() -> tuple[Reason, ...]:
 @lru_cache(maxsize=1)
 def keywords() -> dict[str, tuple[str, ...]]:
     """Returns keyword in lower case -> the questions that it answers with yes."""
-    topics: dict[str, tuple[str, ...]] = {}
-    with (_HERE / "keywords.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            topics[row["keyword"]] = (*topics.get(row["keyword"], ()), row["topic"])
-    return topics
+    pairs = pl.read_csv(_HERE / "keywords.csv").group_by("keyword", maintain_order=True).agg("topic")
+    return {keyword: tuple(topics) for keyword, topics in pairs.iter_rows()}
 
 
 @lru_cache(maxsize=1)
