@@ -126,10 +126,16 @@ def test_saferec_columns(tmp_path):
 def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
     # "User" is no role of these columns: two of the four messages were dropped without a message
     path = tmp_path / "train.jsonl"
-    lines = [("system", "You recommend."), ("User", "No needles"), ("user", "A calm film"), ("user", " ")]
+    lines = [
+        ("system", "You recommend."),
+        ("User", "No needles"),
+        ("user", "A calm film"),
+        ("assistant", "I don?t know"),
+        ("user", " "),
+    ]
     prompt = [{"role": role, "content": text} for role, text in lines]
     result = saferec.read(jsonl(path, OFFICIAL | {"prompt": prompt}))
-    assert [turn[1] for turn in said(result.rows)[0]] == ["A calm film", "1. Heat (1995)"]
+    assert [turn[1] for turn in said(result.rows)[0]] == ["A calm film", "I don?t know", "1. Heat (1995)"]
     assert result.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
     without_answer = saferec.read(jsonl(path, OFFICIAL | {"completion": []}))  # the truth is used
     assert said(without_answer.rows)[0][-1][1] == "Heat (1995)\nRonin"
