@@ -12,6 +12,7 @@ from saferec_builder.sources import dumps
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.worlds import reddit_dump
+from tests.worlds.catalog_files import file
 from tests.worlds.reddit_dump import comment, line, submission
 from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
 
@@ -82,12 +83,9 @@ def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before
     data = "".join(line(row) + "\n" for row in rows).encode()
     half = len(data) // 2
     frames = [zstandard.ZstdCompressor().compress(part) for part in (data[:half], data[half:])]
-    cut = tmp_path / "cut.zst"
-    cut.write_bytes(frames[0] + frames[1][:-500])
-    broken = tmp_path / "broken.zst"
-    broken.write_bytes(frames[0] + b"\x00" * 40 + frames[1])
-    packed = tmp_path / "cut.gz"
-    packed.write_bytes(gzip.compress(data)[:-5000])
+    cut = file(tmp_path, "cut.zst", frames[0] + frames[1][:-500])
+    broken = file(tmp_path, "broken.zst", frames[0] + b"\x00" * 40 + frames[1])
+    packed = file(tmp_path, "cut.gz", gzip.compress(data)[:-5000])
     later = reddit_dump.write(tmp_path / "after.ndjson", [submission(2), comment(9_999, "s2")])
     result = cli("mine", "reddit", cut, broken, packed, later, "-C", workspace.root, "--json")
     assert result.code == 1 and "get this file whole, and mine it again" in result.err

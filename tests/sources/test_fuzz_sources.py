@@ -190,9 +190,7 @@ LINES: dict[str, tuple[Callable[[Path], Read], Any, tables.Table | None]] = {
 def test_every_line_of_json_is_a_row_or_a_drop(tmp_path: Path, name: str, data: st.DataObject) -> None:
     reader, valid, table = LINES[name]
     rows = [valid, *data.draw(st.lists(changed(valid) | values(), max_size=3))]
-    path = tmp_path / "lines.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert whole(reader(path), table) == len(rows)
+    assert whole(reader(source_lines.jsonl(tmp_path / "lines.jsonl", *map(json.dumps, rows))), table) == len(rows)
 
 
 ROW = {"id": "a", "messages": [{"from": "human", "value": "hi"}], "time": None, "seen": []}

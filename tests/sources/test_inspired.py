@@ -1,13 +1,13 @@
 """INSPIRED's dialogues."""
 
 from saferec_builder.sources import inspired
+from tests.worlds.catalog_files import file
 from tests.worlds.dialogues import TALK, said, tsv
 
 
 def test_inspired_sentences_of_a_turn_are_one_turn(tmp_path):
-    path = tmp_path / "dev.tsv"
-    path.write_text(tsv([*TALK, ("d1", "x", "SEEKER", 2, "bad number", ""), ("d2", 2, "ROBOT", 1, "?", "")]))
-    result = inspired.read(path)
+    odd = [("d1", "x", "SEEKER", 2, "bad number", ""), ("d2", 2, "ROBOT", 1, "?", "")]
+    result = inspired.read(file(tmp_path, "dev.tsv", tsv([*TALK, *odd])))
     assert said(result.rows) == [
         [
             ("recommender", "Hello!", []),

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.sources.readers import READERS, likely
+from tests.worlds.catalog_files import file
 from tests.worlds.dialogues import TALK, tsv
 from tests.worlds.source_lines import OFFICIAL, REDIAL
 
@@ -24,8 +25,7 @@ FILES = {
 
 @pytest.mark.parametrize("source", READERS)
 def test_whatever_a_reader_takes_is_likely_its_own(tmp_path: Path, source: str) -> None:
-    path = tmp_path / "a copy"
-    path.write_text(FILES[source])
+    path = file(tmp_path, "a copy", FILES[source])
     assert READERS[source](path).rows.height >= 1 and source in likely(path)
 
 

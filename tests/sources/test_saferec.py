@@ -126,13 +126,8 @@ def test_saferec_columns(tmp_path):
 def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
     # "User" is no role of these columns: two of the four messages were dropped without a message
     path = tmp_path / "train.jsonl"
-    lines = [
-        ("system", "You recommend."),
-        ("User", "No needles"),
-        ("user", "A calm film"),
-        ("assistant", "I don?t know"),
-        ("user", " "),
-    ]
+    lines = [("system", "You recommend."), ("User", "No needles"), ("user", "A calm film"), ("user", " ")]
+    lines.append(("assistant", "I don?t know"))
     prompt = [{"role": role, "content": text} for role, text in lines]
     result = saferec.read(jsonl(path, OFFICIAL | {"prompt": prompt}))
     assert [turn[1] for turn in said(result.rows)[0]] == ["A calm film", "I don?t know", "1. Heat (1995)"]

@@ -12,6 +12,7 @@ from saferec_builder import sources
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import Left, items_csv
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.catalog_files import file
 
 
 @pytest.mark.slow
@@ -27,8 +28,7 @@ def test_real_inspired_and_ccpe(cli, workspace, real_data):
 
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_gzipped_file_reads_as_the_plain_one_or_is_refused_whole(tmp_path, cut):
-    plain = tmp_path / "items.csv"
-    plain.write_text("domain;title;year\n" + "".join(f"film;Film {n};1999\n" for n in range(500)))
+    plain = file(tmp_path, "items.csv", "domain;title;year\n" + "".join(f"film;Film {n};1999\n" for n in range(500)))
     packed = tmp_path / "items.csv.gz"
     content = gzip.compress(plain.read_bytes())
     packed.write_bytes(content[: len(content) // 2] if cut else content)
@@ -120,8 +120,7 @@ def test_what_a_line_of_json_is_instead_of_an_object(tmp_path):
         left = sources.json_object(line)
         assert isinstance(left, Left) and (left.reason, left.detail) == (reason, detail)
     assert sources.json_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
-    path = tmp_path / "f.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf{}\r\n\n\xff\xfe\n \n{}")
+    path = file(tmp_path, "f.jsonl", b"\xef\xbb\xbf{}\r\n\n\xff\xfe\n \n{}")
     places, drops = sources.jsonl(path, "mine", "s", lambda place, _: [place])
     assert places == ["f.jsonl:1", "f.jsonl:5"] and [drop["place"] for drop in drops] == ["f.jsonl:3"]
 
