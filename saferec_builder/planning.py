@@ -347,12 +347,8 @@ def _no_clear_answer(forecast: _Forecast) -> str | None:
 
 def _no_trait(forecast: _Forecast, min_seekers: int) -> str | None:
     """Why no conversation has a trait that a release shows; None also without proposals, which `plan` reports."""
-    present = forecast.labels.filter(verdict="present")
-    if (
-        forecast.unproposed
-        or forecast.requests.is_empty()
-        or not present.filter(~pl.col("trait").is_in(list(forecast.small))).is_empty()
-    ):
+    shown = forecast.labels.filter(~pl.col("trait").is_in(list(forecast.small)), verdict="present")
+    if forecast.unproposed or forecast.requests.is_empty() or not shown.is_empty():
         return None
     return checks.no_trait(forecast.small, min_seekers, "no label and no proposal")
 

@@ -84,10 +84,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         if not workspace.count(ws, tables.TABLES[table]):
             return step
         if table == "readings" and (new := _unread(ws)):
-            texts = many(new, "conversation", "conversations")
-            return (
-                f"look for sensitivities in {texts} that no proposer has read for all traits: `saferec-build propose`"
-            )
+            texts = f"{many(new, 'conversation', 'conversations')} that no proposer has read for all traits"
+            return f"look for sensitivities in {texts}: `saferec-build propose`"
     waiting = waiting or waits(ws)
     if waiting.unsent:
         rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
