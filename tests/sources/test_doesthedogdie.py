@@ -12,10 +12,8 @@ from tests.worlds.catalog_files import file, media
 def test_ddd_answers(tmp_path):
     alien = media(7, "Alien", imdb="tt0078748", stats=[("Does the dog die", 0, 12), ("Are there ghosts", 0, 0)])
     stored = {"retrieved": "2026-01-02", "ids": ["imdb:tt0113277"], "media": media(8, "Heat", "Unknown")}
-    stored["media"]["topicItemStats"] = [
-        {"yesSum": 3, "noSum": 1, "topic": {}},
-        {"yesSum": 2, "noSum": 0, "doesName": "A"},
-    ]
+    nameless, named = {"yesSum": 3, "noSum": 1, "topic": {}}, {"yesSum": 2, "noSum": 0, "doesName": "A"}
+    stored["media"]["topicItemStats"] = [nameless, named]
     book = media(9, "Alien", kind="Book")
     odd = {"item": {"id": 10, "name": "Odd"}, "topicItemStats": [{"yesSum": -1, "noSum": 0, "topic": {"name": "a"}}]}
     answers = [alien, stored, book, odd, {"absent": True}, alien]

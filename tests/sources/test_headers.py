@@ -34,9 +34,8 @@ def test_a_table_of_clear_answers_is_told_by_any_of_its_questions(tmp_path):
     """With another source's name it was refused, and `ddd` was not suggested."""
     path = file(tmp_path, "dog.csv", "title,year,Clear Yes: Does the dog die,Clear No: Does the dog die\n")
     matches = headers.others(Source.warnings, path)
-    assert headers.advice(matches, path) == (
-        f"this file has Clear Yes: Does the dog die: `saferec-build catalog add ddd {path}`"
-    )
+    advice = f"this file has Clear Yes: Does the dog die: `saferec-build catalog add ddd {path}`"
+    assert headers.advice(matches, path) == advice
     assert headers.others(Source.ddd, path) == []
 
 

@@ -23,8 +23,5 @@ def test_two_reasons_of_one_item_that_name_different_things_are_told(tmp_path):
     assert drop["place"] == "r.csv:3"  # the last two name the same
     reasons = "imdb:tt0120338 rated PG-13, names violence, and in r.csv:2 names sexual violence"
     assert drop["detail"] == f"{reasons}; both count: is it one work?"
-    assert result.rows["topic"].to_list() == [
-        "names sexual violence",
-        "rated PG-13, names violence",
-        "names blood or gore",
-    ]
+    names = ["names sexual violence", "rated PG-13, names violence", "names blood or gore"]
+    assert result.rows["topic"].to_list() == names

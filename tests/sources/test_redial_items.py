@@ -12,21 +12,14 @@ def test_films_of_the_ids(tmp_path):
         "11": {"name": "Alien (1979)", "genre": ["horror"], "plot": "In space.", "imdb_id": "tt0078748"},
         "12": {"name": "Back to the Future", "genre": [], "plot": "", "imdb_id": "tt0088763"},
     }
-    odd = (
-        {"genre": []},
-        {"name": " ", "imdb_id": "tt1"},
-        {"name": "Odd (2000)", "imdb_id": "nm12"},
-        5,
-        {"name": 5},
-        {"name": "(2015)"},
-    )
-    films |= {str(n): film for n, film in enumerate(odd, 13)}
+    odd = ({"name": name, "imdb_id": ref} for name, ref in ((" ", "tt1"), ("Odd (2000)", "nm12"), ("(2015)", None)))
+    films |= {str(n): film for n, film in enumerate((*odd, {"genre": []}, 5, {"name": 5}), 13)}
     items = redial_items.read(file(tmp_path, "id2info.json", json.dumps(films)))
     assert items.rows.select("source_id", "title", "year", "refs", "genres", "plot").rows() == [
         ("11", "Alien", 1979, ["imdb:tt0078748"], ["horror"], "In space."),
         ("12", "Back to the Future", None, ["imdb:tt0088763"], [], None),
     ]
-    reasons = ("wrong type", "no title", "bad imdb id", "wrong type", "wrong type", "no title")
+    reasons = ("no title", "bad imdb id", "no title", *["wrong type"] * 3)
     assert items.drops.select("place", "reason").rows() == [(f"id2info.json:{n}", r) for n, r in enumerate(reasons, 13)]
 
 

@@ -45,23 +45,12 @@ LIMIT = 2**20  # bytes of a line in these tests: as many as are read at once
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_lines_are_numbered_with_empty_and_too_long_ones(monkeypatch, end):
     monkeypatch.setattr(sources, "LONGEST", LIMIT)
-    texts = [
-        b"a",
-        b"",
-        b"x" * LIMIT,
-        b"y" * (LIMIT + 1),
-        b"b",
-        b"z" * 3 * LIMIT,
-        b"\n" * (LIMIT + 5) + b"c",
-        b"w" * 2 * LIMIT,
-    ]
-    read = [
-        (n, line.reason if isinstance(line, Left) else line)
-        for n, line in sources.lines(io.BytesIO(b"\n".join(texts) + end))
-    ]
-    long = "line too long"
-    last = 7 + LIMIT + 5
-    assert read == [(1, b"a"), (3, texts[2]), (4, long), (5, b"b"), (6, long), (last, b"c"), (last + 1, long)]
+    longest = b"x" * LIMIT
+    texts = [b"a", b"", longest, longest + b"y", b"b", longest * 3, b"\n" * (LIMIT + 5) + b"c", longest * 2]
+    lines = sources.lines(io.BytesIO(b"\n".join(texts) + end))
+    read = [(n, line.reason if isinstance(line, Left) else line) for n, line in lines]
+    long, last = "line too long", 7 + LIMIT + 5
+    assert read == [(1, b"a"), (3, longest), (4, long), (5, b"b"), (6, long), (last, b"c"), (last + 1, long)]
 
 
 def test_a_whole_number_is_told_from_what_is_none():
@@ -100,10 +89,8 @@ def test_files_are_joined_and_their_drops_counted_with_an_example_of_each():
     read = sources.Read(frame, tables.DROPS.frame(drops), {"k": 2})
     both = sources.together([read, sources.Read(frame, tables.DROPS.empty, {"k": 1, "m": 0})], frame.schema)
     assert both.rows["n"].to_list() == [1, 1] and both.figures == {"k": 3, "m": 0}
-    assert (sources.reasons(both.drops), sources.examples(both.drops)) == (
-        {"a": 1, "b": 2},
-        {"b": "f:1: x", "a": "f:2"},
-    )
+    assert sources.reasons(both.drops) == {"a": 1, "b": 2}
+    assert sources.examples(both.drops) == {"b": "f:1: x", "a": "f:2"}
     assert sources.together([], frame.schema).rows.equals(frame.clear())
 
 
@@ -182,10 +169,8 @@ def test_a_table_is_read_by_its_columns(tmp_path, text, coding):
             read(lambda _, row: [row])
     else:
         rows, drops = read(lambda _, row: [" ".join(row.get(name, "") for name in "abd")])
-        assert (rows, drops) == (
-            expected[0],
-            [sources.drop("mine", "s", f"t.csv:{n}", *why) for n, *why in expected[1]],
-        )
+        assert rows == expected[0]
+        assert drops == [sources.drop("mine", "s", f"t.csv:{n}", *why) for n, *why in expected[1]]
 
 
 def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):

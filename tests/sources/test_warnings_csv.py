@@ -34,9 +34,8 @@ def test_votes(tmp_path):
 
 def test_a_date_that_a_spreadsheet_wrote_is_told(tmp_path):
     """It was no date: whatever was added last counted, and nothing said so."""
-    rows = "".join(
-        f"tt1,Is there blood/gore,{n},1,{day}\n" for n, day in enumerate(("31.05.2026", "2026-05-31", ""), 1)
-    )
+    days = ("31.05.2026", "2026-05-31", "")
+    rows = "".join(f"tt1,Is there blood/gore,{n},1,{day}\n" for n, day in enumerate(days))
     result = warnings_csv.read(file(tmp_path, "votes.csv", f"imdb,topic,yes,no,retrieved\n{rows}"))
     (remark,) = result.drops.to_dicts()
     assert (remark["place"], remark["reason"]) == ("votes.csv:2", "date not read")

@@ -66,10 +66,8 @@ def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Worksp
 
 def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: store.Workspace) -> None:
     watched = (tables.REPLIES, tables.REVIEWS)
-    assert database.last_rows(either.database, *watched) == {
-        "replies": [0, 0],
-        "reviews": [0, 0],
-    }  # no table exists yet
+    # no table exists yet
+    assert database.last_rows(either.database, *watched) == {"replies": [0, 0], "reviews": [0, 0]}
     for n in range(2):
         before = database.last_rows(either.database, *watched)
         store.append(either, tables.REPLIES, rows(tables.REPLIES, n))

@@ -11,14 +11,8 @@ def test_every_table_is_listed() -> None:
 
 def test_the_last_word_of_each_proposer_counts_and_no_other_takes_it_away() -> None:
     """A model that claims nothing yet scores every trait `absent`: this removed the claims of the rules."""
-    claims = [
-        ("rules", "present"),
-        ("small", "present"),
-        ("learned", "absent"),
-        ("small", "unsure"),
-        ("large", "present"),
-    ]
-    claims += [("large", "absent"), ("learned", "absent")]
+    order = "rules present, small present, learned absent, small unsure, large present, large absent, learned absent"
+    claims = [claim.split() for claim in order.split(", ")]
     unit = {"kind": "sensitivity", "subject": "c", "trait": "gore"}
     rows = [unit | {"proposal": str(n), "proposer": proposer, "verdict": v} for n, (proposer, v) in enumerate(claims)]
     last = tables.last_claims(tables.PROPOSALS.frame([dict.fromkeys(tables.PROPOSALS.schema) | row for row in rows]))
