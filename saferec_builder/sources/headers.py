@@ -58,6 +58,5 @@ def advice(marks: Iterable[Mark], path: Path) -> str:
     first = next(iter(marks), None)
     if first is None:
         return ""
-    return (
-        f"this file has {', '.join(first.columns)}: `saferec-build catalog add {first.source} {shlex.quote(str(path))}`"
-    )
+    command = f"`saferec-build catalog add {first.source} {shlex.quote(str(path))}`"
+    return f"this file has {', '.join(first.columns)}: {command}"

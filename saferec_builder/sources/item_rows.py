@@ -79,10 +79,8 @@ def items_read(rows: Rows, drops: Rows) -> Read:
     """The Read of rows of CATALOG_ROWS; of two with one id the first is kept."""
     first, repeated = sources.first_per_key(rows, ("source", "source_id"), STAGE)
     frame = tables.CATALOG_ROWS.frame(first)
-    figures = {
-        "with_external_id": int((frame["refs"].list.len() > 0).sum()),
-        "without_year": frame["year"].null_count(),
-    }
+    with_id = int((frame["refs"].list.len() > 0).sum())
+    figures = {"with_external_id": with_id, "without_year": frame["year"].null_count()}
     return Read(frame, tables.DROPS.frame(drops + repeated), figures if first else {})  # a table of statements has none
 
 

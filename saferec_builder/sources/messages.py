@@ -83,9 +83,8 @@ def conversation(source: str, place: str, raw: Row) -> tuple[Row, Counter[str]]:
 
 
 def _conversation(source: str, place: str, row: _Row) -> Row:
-    turns = [
-        conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _is_turn(m)
-    ]
+    messages = filter(_is_turn, row.messages)
+    turns = [conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in messages]
     named = conversations.by_role(turns)["seeker"]
     return conversations.row(
         source,

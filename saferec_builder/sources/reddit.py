@@ -145,9 +145,8 @@ def _posts(batch: _Batch, drops: Rows, subreddits: list[str], tally: Tally) -> t
     # a line may have the name in a nested object only, as in a cross-post
     frame = frame.filter(pl.col("subreddit").is_in(subreddits))
     # also from numbers written as text; anything else is null
-    time, score = (
-        frame[c].cast(pl.Float64, strict=False).cast(pl.Int64, strict=False) for c in ("created_utc", "score")
-    )
+    columns = (frame[name].cast(pl.Float64, strict=False) for name in ("created_utc", "score"))
+    time, score = (column.cast(pl.Int64, strict=False) for column in columns)
     comment = pl.col("link_id").is_not_null()
     rows = frame.with_columns(time=time, score=score).select(
         post=pl.when(comment).then(pl.lit("t1_")).otherwise(pl.lit("t3_")) + pl.col("id"),
