@@ -119,7 +119,8 @@ def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[R
 
 
 def _parse_row(place: str, row: dict[str, str]) -> Rows:
-    ref = _ref_of(row)
+    names = {"imdb": row.get("imdbId") or row.get("imdb", ""), "title": row.get("title") or row.get("name", "")}
+    ref = refs.of_row(row | names, {"movieId": "movielens"})
     # no before yes: if a row has both, the worse answer is last and counts
     columns = ((prefix, name) for prefix in sorted(CLEAR) for name in sorted(row) if name.startswith(prefix))
     clear = [(name.removeprefix(prefix), CLEAR[prefix]) for prefix, name in columns if row[name].casefold() in YES]
@@ -127,11 +128,3 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
         raise Left("no clear answer", "no topic is clearly yes or no")
     cells = {name: row.get(name, "") for name in ("url", "retrieved")}
     return [items.warning(SOURCE, place, ref, kind="topic", topic=t, answer=a, cells=cells) for t, a in clear]
-
-
-def _ref_of(row: dict[str, str]) -> str:
-    if imdb := row.get("imdbId") or row.get("imdb"):
-        return refs.imdb(imdb)
-    if movielens := sources.digits(row.get("movieId", "")):
-        return f"movielens:{movielens}"
-    return refs.of_row({"title": row.get("title") or row.get("name") or "", "year": row.get("year", "")})

@@ -9,6 +9,8 @@ from pathlib import Path
 from saferec_builder import sources
 from saferec_builder.sources import Left, Read, Rows, class_rules, item_rows as items, refs
 
+IDS = {"tmdb": "tmdb", "tmdbId": "tmdb", "movieId": "movielens"}  # column -> collection
+
 
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `keyword` or `tag`."""
@@ -19,14 +21,7 @@ def read(path: Path) -> Read:
         words = dict.fromkeys(word.strip().lower() for word in row[column].split("|"))
         if not (matches := [word for word in words if word in class_rules.keywords()]):
             raise Left("no rule", "no keyword that a trait asks about")
-        ref = _ref_of(row)
+        ref = refs.of_row(row, IDS)
         return [items.warning(source, place, ref, kind=kind, topic=word, domain="film", cells=row) for word in matches]
 
     return items.warnings_read(*sources.csv_rows(path, items.STAGE, source, parse_row, expected=[column]))
-
-
-def _ref_of(row: dict[str, str]) -> str:
-    for column, collection in (("tmdb", "tmdb"), ("tmdbId", "tmdb"), ("movieId", "movielens")):
-        if (number := sources.digits(row.get(column, ""))) and not row.get("imdb"):
-            return f"{collection}:{int(number)}"
-    return refs.of_row(row)

@@ -1,6 +1,8 @@
 """References to items, as sources name them: `imdb:tt0114709`, `redial:1234`, or `title:Name (Year)`."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left, digits
@@ -48,10 +50,14 @@ def read(text: str) -> str | None:
         return None
 
 
-def of_row(row: dict[str, str]) -> str:
-    """The ref of a row, from its imdb id, or else from its title and year."""
+def of_row(row: dict[str, str], ids: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The ref of a row, from its imdb id, or else a number in a column of `ids` (column -> collection), or else from its
+    title and year."""
     if row.get("imdb"):
         return imdb(row["imdb"])
+    for column, collection in ids.items():
+        if number := digits(row.get(column, "")):
+            return f"{collection}:{int(number)}"
     if not row.get("title"):
         raise Left("no title", "a row names its item by imdb id or by title")
     released = year(row.get("year", ""))

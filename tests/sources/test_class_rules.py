@@ -1,6 +1,5 @@
 """The rules of rating reasons and keywords: their precision is measured, and their patterns tell use from talk."""
 
-import csv
 from collections import Counter
 
 import pytest
@@ -8,11 +7,12 @@ import pytest
 from saferec_builder.core import taxonomy
 from saferec_builder.sources import class_rules
 from tests import ROOT
+from tests.worlds.csv_rows import rows_of
 
 
 def test_every_precision_is_that_of_the_works_that_were_read():
-    with (ROOT / "tests" / "data" / "class_readings.csv").open(encoding="utf-8") as file:
-        readings = Counter((row["kind"], row["rule"], row["true"]) for row in csv.DictReader(file))
+    rows = rows_of(ROOT / "tests" / "data" / "class_readings.csv")
+    readings = Counter((row["kind"], row["rule"], row["true"]) for row in rows)
     rules = {
         (r.kind, r.key if r.kind == "reason" else r.topic): (r.right, r.read) for r in class_rules.rules() if r.read
     }
