@@ -51,8 +51,8 @@ def read(text: str) -> str | None:
 
 
 def of_row(row: dict[str, str], ids: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The ref of a row, from its imdb id, or else a number in a column of `ids` (column -> collection), or else from its
-    title and year."""
+    """The ref of a row, from its imdb id, or else a number in a column of `ids` (column -> collection), or else from
+    its title and year."""
     if row.get("imdb"):
         return imdb(row["imdb"])
     for column, collection in ids.items():

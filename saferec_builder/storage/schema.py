@@ -85,6 +85,7 @@ def frame(rows: list[dict[str, Any]], kinds: Mapping[str, Any]) -> pl.DataFrame:
     import pyarrow as pa  # slow, so not at the start of every command
 
     schema = pl.Schema(kinds)
+    # arrow would make a null of what no enum holds; the cast refuses it
     enums = [name for name, kind in schema.items() if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Enum)]
     empty = pl.DataFrame(schema={**schema, **dict.fromkeys(enums, pl.List(pl.String))})
     arrow = empty.to_arrow(compat_level=pl.CompatLevel.oldest()).schema

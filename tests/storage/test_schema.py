@@ -36,3 +36,5 @@ def test_lists_of_texts_become_columns_and_lists_again() -> None:
     assert frame.equals(pl.DataFrame(given, schema=kinds)) and frame.schema == pl.Schema(kinds)
     assert schema.lists(frame["texts"]) == [["a", "é"], [], [], ["b"]]
     assert schema.frame([], kinds).equals(pl.DataFrame(schema=kinds))
+    with pytest.raises(pl.exceptions.PolarsError, match="conversion"):
+        schema.frame([{"ids": ["a", "z"]}], {"ids": pl.List(pl.Enum(["a", "b"]))})
