@@ -15,6 +15,7 @@ from saferec_builder.storage import tables
 
 # (texts, conversation of each) -> (texts with placeholders, count of each kind)
 Hide = Callable[[pl.Series, pl.Series], tuple[pl.Series, Counter[str]]]
+MUTE, AGAIN = "no seeker text", "same id"  # why a conversation is dropped; `forget` clears these rows
 NEARLY_ALL = 0.9  # from this share of changed texts on, the ids are taken for those of another file
 AT_SIGN = {"redial": {"handle"}, "inspired": {"handle"}}  # sources whose workers write @ before a film: no handle there
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
@@ -37,7 +38,7 @@ def mine(read: pl.DataFrame, have: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     coarser = finest.join(_coarser(finest, have), "conversation", "semi")
     kept = finest.join(coarser, "_row", "anti").sort("conversation")
     others = spoken.join(kept, "_row", "anti")
-    drops = pl.concat([drops_of(mute, "no seeker text"), drops_of(others, "same id")])
+    drops = pl.concat([drops_of(mute, MUTE), drops_of(others, AGAIN)])
     return kept.select(list(tables.CONVERSATIONS.columns)), drops
 
 
