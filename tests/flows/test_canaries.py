@@ -20,7 +20,7 @@ import pytest
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT, cli_doc
 from tests.conftest import Cli, Patch, Ran
-from tests.servers import parrot as parrots
+from tests.servers import loopback
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import as_proposed, edit
 
@@ -39,7 +39,7 @@ NOTE = "canary-note-5511"
 
 @pytest.fixture
 def parrot() -> Iterator[str]:
-    with parrots.running(401) as url:
+    with loopback.parrot(401) as url:
         yield url.removeprefix("http://")
 
 

@@ -19,11 +19,9 @@ from exports.release import release as freeze
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, TrainingError, plain
 from saferec_builder.storage import tables, workspace as store
-from tests import ROOT
 from tests.conftest import Cli, Patch
-from tests.doc_pages import DOCS
 from tests.layers import files, imports, parsed
-from tests.servers import parrot as parrots
+from tests.servers import loopback
 from tests.worlds import release_world as world
 from tests.worlds.xss import PAYLOADS
 
@@ -163,7 +161,7 @@ def test_no_escape_sequence_reaches_a_terminal(workspace: store.Workspace, cli: 
 
 @pytest.fixture
 def parrot() -> Iterator[str]:
-    with parrots.running(400) as url:
+    with loopback.parrot(400) as url:
         yield url
 
 
@@ -254,12 +252,3 @@ def test_no_file_runs_what_it_reads() -> None:
             constants = {word.arg: word.value for word in call.keywords if isinstance(word.value, ast.Constant)}
             risky = {"trust_remote_code", "shell", "allow_pickle"} & constants.keys()
             assert not any(constants[name].value for name in risky), place
-
-
-def test_every_test_that_the_threat_model_names_is_there() -> None:
-    text = (DOCS / "security.md").read_text(encoding="utf-8")
-    references = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text)
-    assert len(references) >= 15
-    for path, test in references:
-        assert (ROOT / path).is_file(), path
-        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), (path, test)

@@ -12,7 +12,7 @@ from saferec_builder.llm import batch as stage
 from saferec_builder.llm.requests_and_replies import Server
 from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.storage import tables, workspace as store
-from tests.servers.batch_stub import Batches, _Handler
+from tests.servers.batch_stub import Batches
 from tests.servers.llm_stub import completion
 from tests.worlds.batched import TEXTS, Killed, killed_at
 from tests.worlds.model_replies import Cli, answer, claim, fill, options
@@ -220,8 +220,8 @@ def test_a_lost_file_of_errors_costs_no_answer(ask: Any, workspace, double: Batc
 def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
     ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, page: bytes
 ) -> None:
-    say = _Handler._say
-    monkeypatch.setattr(_Handler, "_say", lambda handler, told: say(handler, page))
+    say = Batches._say
+    monkeypatch.setattr(Batches, "_say", lambda self, asked, told: say(self, asked, page))
     result = ask()
     assert result.code == 1 and "cannot upload a batch" in result.err and result.err.count("\n") == 1
     assert store.read(workspace, tables.BATCHES).height == 0
@@ -275,7 +275,7 @@ def test_a_file_that_takes_too_long_names_what_helps(ask: Any, workspace, double
     """200 MB at 10 Mbit/s take 160 seconds: with the 120 of one request, `run the command again` always ended here."""
     options(workspace, "timeout = 2.0\nretries = 0")
     late = threading.Event()
-    monkeypatch.setattr(_Handler, "_say", lambda *_: late.wait(30))
+    monkeypatch.setattr(Batches, "_say", lambda *_: late.wait(30) and None)
     result = ask()
     late.set()
     assert result.code == 1 and "cannot upload a batch: timeout" in result.err

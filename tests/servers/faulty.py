@@ -21,15 +21,17 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from tests.servers.loopback import Asked, Reply, serving
+
 Spoil = Callable[[str, int, bytes], tuple[int, bytes]]  # path and the server's answer -> the client's answer
 FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut", "late", "slow", "lock")
 MORE = 0.4  # seconds beyond the client's timeout
+HOPS = ("host", "connection", "content-length")  # headers that each hop sets itself
 
 
 class Proxy:
@@ -44,19 +46,12 @@ class Proxy:
         self.elsewhere = ""
         self.told: dict[str, Any] | None = None  # a dict caches replies: the server gets each GET once
         self.spoil: Spoil = lambda path, status, body: (status, body)
-        self.port = 0
-        self.back()
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def back(self) -> None:
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self))
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+        self.stack = serving(self.answer)
+        self.url = self.stack.__enter__()
 
     def away(self) -> None:
-        """Closes the proxy's address until `back` opens it."""
-        self.server.shutdown()
-        self.server.server_close()
+        """Closes the proxy's address."""
+        self.stack.__exit__(None, None, None)
 
     def lock(self) -> threading.Thread:
         """Takes the database's write lock; a thread holds it until after the client's timeout."""
@@ -74,67 +69,43 @@ class Proxy:
         assert locked.wait(60)
         return thread
 
+    def answer(self, asked: Asked) -> Reply | None:
+        fault = ""
+        if self.faults and asked.method in self.methods:
+            fault = self.faults.popleft()
+            self.met[fault] += 1
+        if fault == "refuse":
+            return None
+        if status := {"fail": 500, "deny": 400, "elsewhere": 307}.get(fault):
+            return self._reply(asked, status, b"broken on purpose")
+        if fault == "late":
+            time.sleep(self.patience + MORE)
+        lock = self.lock() if fault == "lock" else None
+        reply = self._passed_on(asked)
+        if lock:
+            lock.join()
+        if fault == "slow":
+            time.sleep(self.patience + MORE)
+        if fault == "kill":
+            with suppress(ProcessLookupError):
+                os.kill(self.victim, signal.SIGKILL)
+        if fault in ("done_but_cut", "late", "kill"):
+            return None
+        if fault == "done_but_500":
+            return self._reply(asked, 500, b"done, and broken on purpose")
+        status, content = self.spoil(asked.path, reply.status_code, reply.content)
+        return self._reply(asked, status, content, reply.headers.get("content-type", "application/json"))
 
-HOPS = ("host", "connection", "content-length")  # headers that each hop sets itself
+    def _passed_on(self, asked: Asked) -> Any:
+        if asked.method == "GET" and asked.path in (self.told or {}):
+            return self.told[asked.path]
+        headers = {k: v for k, v in asked.headers.items() if k.lower() not in HOPS}
+        url = self.target + asked.path
+        reply = httpx2.request(asked.method, url, content=asked.body, headers=headers, timeout=120)
+        if asked.method == "GET" and self.told is not None:
+            self.told[asked.path] = reply
+        return reply
 
-
-def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            pass
-
-        def _any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault = ""
-            if proxy.faults and self.command in proxy.methods:
-                fault = proxy.faults.popleft()
-                proxy.met[fault] += 1
-            if fault == "refuse":
-                self.close_connection = True
-                return
-            if fault in ("fail", "deny", "elsewhere"):
-                self._reply({"fail": 500, "deny": 400, "elsewhere": 307}[fault], b"broken on purpose")
-                return
-            if fault == "late":
-                time.sleep(proxy.patience + MORE)
-            lock = proxy.lock() if fault == "lock" else None
-            reply = self._told(body)
-            if lock:
-                lock.join()
-            if fault == "slow":
-                time.sleep(proxy.patience + MORE)
-            if fault == "kill":
-                with suppress(ProcessLookupError):
-                    os.kill(proxy.victim, signal.SIGKILL)
-            if fault in ("done_but_cut", "late", "kill"):
-                self.close_connection = True
-            elif fault == "done_but_500":
-                self._reply(500, b"done, and broken on purpose")
-            else:
-                status, content = proxy.spoil(self.path, reply.status_code, reply.content)
-                self._reply(status, content, reply.headers.get("content-type", "application/json"))
-
-        def _told(self, body: bytes) -> Any:
-            if proxy.told is None or self.command != "GET":
-                return self._pass_on(body)
-            if self.path not in proxy.told:
-                proxy.told[self.path] = self._pass_on(body)
-            return proxy.told[self.path]
-
-        def _pass_on(self, body: bytes) -> Any:
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in HOPS}
-            return httpx2.request(self.command, proxy.target + self.path, content=body, headers=headers, timeout=120)
-
-        def _reply(self, status: int, content: bytes, kind: str = "text/plain") -> None:
-            with suppress(ConnectionError):  # the client may be gone
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                if status in (302, 307):
-                    self.send_header("Location", proxy.elsewhere + self.path)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any
-
-    return Handler
+    def _reply(self, asked: Asked, status: int, content: bytes, kind: str = "text/plain") -> Reply:
+        location = (("Location", self.elsewhere + asked.path),) if status in (302, 307) else ()
+        return Reply(status, content, (("Content-Type", kind), *location))

@@ -9,14 +9,13 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers.hub_admin import Admin
 from tests.servers.hub_repo import Blob, Commit, Fault, Repo
-from tests.servers.loopback import running
+from tests.servers.loopback import Asked, Reply, serving
 
 WRITER, READER = "hf_writer", "hf_reader"
 ATTRIBUTES = b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
@@ -33,19 +32,10 @@ class Hub:
         self.strike_at = -1
         self.blow: Fault | None = None
         self.lock = threading.RLock()
-        hub = self
-
-        class Handler(_Handler):
-            pass
-
-        Handler.hub = hub
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self) -> "Hub":
-        self.stack = running(self.server)
-        self.stack.__enter__()
+        self.stack = serving(lambda asked: _Request(self, asked).reply(), "HTTP/1.1")
+        self.url = self.stack.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,10 +54,6 @@ class Hub:
         return None
 
 
-class _Cut(Exception):
-    """The connection closes without a reply."""
-
-
 @dataclass
 class _Reply(Exception):
     status: int
@@ -75,58 +61,27 @@ class _Reply(Exception):
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class _Handler(Admin, BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # sends a reply in one piece: of two, the second waits 40 ms for the client's acknowledgement
-    hub: Hub
+class _Request(Admin):
+    def __init__(self, hub: Hub, asked: Asked) -> None:
+        url = urlsplit(asked.path)
+        self.hub, self.method, self.path, self.query = hub, asked.method, url.path, parse_qs(url.query)
+        self.headers, self.body = asked.headers, asked.body
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def _serve(self) -> None:
-        path = urlsplit(self.path).path
-        self.query = parse_qs(urlsplit(self.path).query)
-        self.body = self._body()
+    def reply(self) -> Reply | None:
         with self.hub.lock:
-            self.hub.seen.append(f"{self.command} {path}")
-            fault = self.hub.fault(self.command, path) or self.hub.strike()
+            self.hub.seen.append(f"{self.method} {self.path}")
+            fault = self.hub.fault(self.method, self.path) or self.hub.strike()
             try:
-                if fault and not fault.after:
-                    raise self._broken(fault)
-                reply = self._route(path)
+                if fault is None or fault.after:
+                    reply = self._route()
+                if fault and fault.status is None:
+                    return None
                 if fault:
-                    raise self._broken(fault)
+                    reply = _Reply(fault.status, {"error": "injected"})
             except _Reply as early:
                 reply = early
-            except _Cut:
-                self.close_connection = True
-                return
-        self._send(reply)
-
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve
-
-    def _broken(self, fault: Fault) -> Exception:
-        return _Cut() if fault.status is None else _Reply(fault.status, {"error": "injected"})
-
-    def _body(self) -> bytes:
-        if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            parts = []
-            while size := int(self.rfile.readline().strip() or b"0", 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-    def _send(self, reply: _Reply) -> None:
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        self.send_response(reply.status)
-        length = reply.headers.pop("Content-Length", str(len(body)))
-        for name, value in {"Content-Type": "application/json", **reply.headers, "Content-Length": length}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        return Reply(reply.status, body, tuple({"Content-Type": "application/json", **reply.headers}.items()))
 
     # ---- authorisation
 
@@ -161,7 +116,7 @@ class _Handler(Admin, BaseHTTPRequestHandler):
 
     # ---- routes
 
-    def _route(self, path: str) -> _Reply:
+    def _route(self) -> _Reply:
         name = r"(?P<repo>[^/]+/[^/]+)"
         routes = {
             ("GET", r"/api/whoami-v2"): self._whoami,
@@ -189,12 +144,12 @@ class _Handler(Admin, BaseHTTPRequestHandler):
             ("GET", rf"/api/datasets/{name}/lfs-files"): self._lfs_files,
             ("POST", rf"/api/datasets/{name}/lfs-files/batch"): self._lfs_delete,
         }
-        method = "GET" if self.command == "HEAD" else self.command
+        method = "GET" if self.method == "HEAD" else self.method
         for (verb, pattern), answer in routes.items():
-            if verb == method and (match := re.fullmatch(pattern, path)):
+            if verb == method and (match := re.fullmatch(pattern, self.path)):
                 reply = answer(**{k: v for k, v in match.groupdict().items() if v is not None})
                 return reply if isinstance(reply, _Reply) else _Reply(*reply)
-        return _Reply(404, {"error": f"no such endpoint: {path}"})
+        return _Reply(404, {"error": f"no such endpoint: {self.path}"})
 
     def _json(self) -> Any:
         return json.loads(self.body)
@@ -272,7 +227,7 @@ class _Handler(Admin, BaseHTTPRequestHandler):
         start, page = int(self.query.get("cursor", ["0"])[0]), 5  # small pages, to catch a client that reads only one
         headers = {}
         if start + page < len(rows):
-            more = f"{self.hub.url}{urlsplit(self.path).path}?recursive={recursive}&cursor={start + page}"
+            more = f"{self.hub.url}{self.path}?recursive={recursive}&cursor={start + page}"
             headers["Link"] = f'<{more}>; rel="next"'
         return _Reply(200, rows[start : start + page], headers)
 
@@ -288,15 +243,10 @@ class _Handler(Admin, BaseHTTPRequestHandler):
     def _preupload(self, repo: str, rev: str) -> _Reply:
         self._writes()
         tree = self._commit_at(self._repo(repo), rev).tree
-        files = [
-            {
-                "path": file["path"],
-                "uploadMode": "lfs" if file["path"].endswith(".parquet") else "regular",
-                "shouldIgnore": False,
-                "oid": tree[file["path"]].oid if file["path"] in tree else None,
-            }
-            for file in self._json()["files"]
-        ]
+        files = []
+        for path in (file["path"] for file in self._json()["files"]):
+            mode, blob = "lfs" if path.endswith(".parquet") else "regular", tree.get(path)
+            files.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": blob.oid if blob else None})
         return _Reply(200, {"files": files})
 
     def _batch(self, repo: str) -> _Reply:

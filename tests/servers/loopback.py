@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -42,20 +42,33 @@ def running(server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def serving(answer: Callable[[Asked], Reply]) -> Iterator[str]:
-    """Yields the address of a server that answers each request with `answer`."""
+def serving(answer: Callable[[Asked], Reply | None], protocol: str = "HTTP/1.0") -> Iterator[str]:
+    """Yields the address of a server that answers each request with `answer`; None closes the connection instead."""
 
     class Handler(BaseHTTPRequestHandler):
         disable_nagle_algorithm = True
+        protocol_version = protocol
 
         def _any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            reply = answer(Asked(self.command, self.path, self.headers, body))
-            self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(reply.body)), **dict(reply.headers)}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(b"" if self.command == "HEAD" else reply.body)
+            reply = answer(Asked(self.command, self.path, self.headers, self._body()))
+            self.close_connection |= reply is None
+            with suppress(ConnectionError):  # the client may be gone
+                if reply is not None:
+                    self.send_response(reply.status)
+                    for name, value in {"Content-Length": str(len(reply.body)), **dict(reply.headers)}.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(b"" if self.command == "HEAD" else reply.body)
+
+        def _body(self) -> bytes:
+            if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = []
+            while size := int(self.rfile.readline().strip() or b"0", 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
 
         do_GET = do_POST = do_PUT = do_HEAD = do_PATCH = do_DELETE = _any
 
@@ -64,6 +77,16 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[str]:
 
     with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
+
+
+def parrot(status: int) -> AbstractContextManager[str]:
+    """A server that refuses each request as if its key were wrong, and repeats its headers in the message."""
+
+    def answer(asked: Asked) -> Reply:
+        message = f"Incorrect key: {dict(asked.headers)}"
+        return Reply(status, json.dumps({"detail": message, "error": {"message": message}}).encode(), (JSON,))
+
+    return serving(answer)
 
 
 @contextmanager
