@@ -7,7 +7,6 @@ first task, and, in a queue of 10,000 tasks, storing an answer and replying with
 
 import itertools
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -39,18 +38,14 @@ SCROLLED = "() => document.getElementById('talk').scrollTop + document.getElemen
 
 
 def main() -> None:
-    folder = memory()
-    try:
+    with memory() as folder:
         actions(folder / "real")
         times(folder / "many")
         newcomer(folder / "new")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def actions(folder: Path) -> None:
-    store.make(folder, demo=False)
-    review_queue.fill(store.Workspace.open(folder))
+    review_queue.fill(store.Workspace.create(folder))
     ws = store.Workspace.open(folder)
     counts: dict[str, list[tuple[int, float]]] = defaultdict(list)
     sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)
@@ -91,16 +86,14 @@ def one(tab: Any, name: str, found: dict[str, list[tuple[int, float]]]) -> None:
 
 
 def times(folder: Path) -> None:
-    store.make(folder, demo=False)
-    ws = store.Workspace.open(folder)
+    ws = store.Workspace.create(folder)
     words = "I am looking for film {}, and nothing with blood in it, please."
     rows = [
         {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
         | {"turns": [{"role": "seeker", "text": words.format(n), "items": []}] * 10}
         for n in range(MANY)
     ]
-    full = [dict.fromkeys(tables.CONVERSATIONS.columns) | row for row in rows]
-    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(full))
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     review_settings(folder, audit=0, held_back=0)
     ws = store.Workspace.open(folder)
     sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)

@@ -6,20 +6,19 @@ sixty conversations on the former page with one list of all traits (commit 720c2
 """
 
 import itertools
-import shutil
 import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import saferec_builder as sr
 from annotation.review_destinations import LabelStudio
 from annotation.tools import label_studio, local_label_studio as managed, task_conversion
-from saferec_builder.storage.workspace import Workspace, make
+from saferec_builder.storage.workspace import Workspace
 from tests.bench.figures import figure
 from tests.servers import argilla_up
 from tests.servers.fixtures import memory
-from tests.servers.logins import log_in
 from tests.worlds import chromium, review_queue, review_world
 from tests.worlds.review_queue import COUNTS, Said
 
@@ -59,11 +58,6 @@ class Hand:
         found.evaluate("(node) => node.scrollIntoView({block: 'nearest'})")
         self.page.evaluate(SETTLED)
 
-    def click(self, found: Any) -> None:
-        self.reach(found)
-        found.click()
-        self.actions += 1
-
 
 def main() -> None:
     if not managed.installed() or argilla_up.missing():
@@ -75,27 +69,32 @@ def main() -> None:
 def in_argilla() -> None:
     from tests.bench import queue_in_argilla  # it uses the functions below
 
-    folder = memory()
-    server = argilla_up.Argilla(folder)
-    try:
-        make(folder / "ws", demo=False)
-        answers = review_queue.fill(Workspace.open(folder / "ws"))
+    with memory() as folder, closing(argilla_up.Argilla(folder)) as server:
+        answers = review_queue.fill(Workspace.create(folder / "ws"))
         queue_in_argilla.main(Workspace.open(folder / "ws"), answers, server)
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def in_label_studio() -> None:
-    folder = memory()
-    try:
-        make(folder / "ws", demo=False)
-        answers = review_queue.fill(Workspace.open(folder / "ws"))
-        managed.up(folder / "ws" / "label-studio", print)
-        report(count(Workspace.open(folder / "ws"), answers))
-    finally:
-        managed.down(folder / "ws" / "label-studio")
-        shutil.rmtree(folder, ignore_errors=True)
+    with memory() as folder:
+        answers = review_queue.fill(Workspace.create(folder / "ws"))
+        try:
+            managed.up(folder / "ws" / "label-studio", print)
+            actions, pixels = ratios(count(Workspace.open(folder / "ws"), answers), BEFORE)
+        finally:
+            managed.down(folder / "ws" / "label-studio")
+    figure("queue.label_studio_actions_ratio", actions, "ratio", "<= 0.80")
+    figure("queue.label_studio_scroll_ratio", pixels, "ratio", "<= 0.25")
+
+
+def pages() -> Iterator[tuple[str, int, Any]]:
+    """Yields for each person the number of their tasks, and a browser's page that counts."""
+    with chromium.browser(chromium.OFFLINE) as browser:
+        for name, tasks in PEOPLE.items():
+            context = browser.new_context(viewport={"width": 1440, "height": 900})
+            context.set_default_timeout(180_000)
+            context.add_init_script(METER)
+            yield name, tasks, context.new_page()
+            context.close()
 
 
 def count(ws: Workspace, said: dict[str, Said]) -> Counts:
@@ -103,22 +102,16 @@ def count(ws: Workspace, said: dict[str, Said]) -> Counts:
     sr.push(ws, [], to=LabelStudio(), adjudicator="cy")
     server_folder, counts = ws.root / "label-studio", dict[str, list[tuple[int, float]]]()
     studio = review_world.LabelStudio(ws, server_folder, dict(managed.state(server_folder) or {}))
-    with chromium.browser(chromium.OFFLINE) as browser:
-        for name, tasks in PEOPLE.items():
-            context = browser.new_context(viewport={"width": 1440, "height": 900})
-            context.set_default_timeout(180_000)
-            context.add_init_script(METER)
-            page = context.new_page()
-            log_in(page, studio, name)
-            project = studio.project(name)
-            assert project is not None
-            page.goto(f"{studio.facts['url']}/projects/{project.id}/data?labeling=1")
-            page.get_by_text("No quota is worth a bad night.").wait_for()  # the guidelines, once
-            page.keyboard.press("Escape")
-            before = ""
-            for _ in range(tasks):
-                before = one(page, said, counts, before)
-            context.close()
+    for name, tasks, page in pages():
+        studio.log_in(page, name)
+        project = studio.project(name)
+        assert project is not None
+        page.goto(f"{studio.facts['url']}/projects/{project.id}/data?labeling=1")
+        page.get_by_text("No quota is worth a bad night.").wait_for()  # the guidelines, once
+        page.keyboard.press("Escape")
+        before = ""
+        for _ in range(tasks):
+            before = one(page, said, counts, before)
     pulled = sr.pull(ws, LabelStudio())
     assert pulled.rejected.is_empty() and {kind: len(entries) for kind, entries in counts.items()} == COUNTS
     return counts
@@ -149,12 +142,6 @@ def answer(hand: Hand, said: Said) -> None:
         verdicts = [verdict for _, verdict in task_conversion.CHOICES]
         hand.press(label_studio.KEYS[n][verdicts.index(said.verdicts[trait])])
         hand.page.locator(".saferec-card").nth(n).locator("input:checked").wait_for(state="attached")
-
-
-def report(found: Counts) -> None:
-    actions, pixels = ratios(found, BEFORE)
-    figure("queue.label_studio_actions_ratio", actions, "ratio", "<= 0.80")
-    figure("queue.label_studio_scroll_ratio", pixels, "ratio", "<= 0.25")
 
 
 def ratios(found: Counts, before: Mapping[str, tuple[float, float]]) -> tuple[float, float]:

@@ -10,15 +10,13 @@ from typing import Any
 import saferec_builder as sr
 from annotation.review_destinations import Argilla
 from saferec_builder.storage.workspace import Workspace
-from tests.bench.bench_queue import METER, SETTLED, Counts, Hand, ratios
+from tests.bench.bench_queue import SETTLED, Counts, Hand, pages, ratios
 from tests.bench.figures import figure
 from tests.servers.argilla_up import Argilla as Server
-from tests.servers.logins import argilla_log_in
-from tests.worlds import chromium, review_world
+from tests.worlds import review_world
 from tests.worlds.review_queue import COUNTS, Said
 
 BEFORE = {"none": (2.0, 2160.0), "one": (2.5, 2268.0), "two": (3.0, 1886.0), "ruling": (2.5, 2030.0)}
-PEOPLE = {"ann": COUNTS["none"] + COUNTS["one"] + COUNTS["two"], "cy": COUNTS["ruling"]}
 FIELDS = ".text_field_component"  # the question, and the conversation
 KEYS = {"present": "1", "absent": "2"}
 
@@ -29,19 +27,13 @@ def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
     sr.push(ws, ["ann", "bo"], to=place, everything=True)
     sr.push(ws, [], to=place, adjudicator="cy")
     answers = {_bare(text): answer for text, answer in said.items()}
-    with chromium.browser(chromium.OFFLINE) as browser:
-        for name, tasks in PEOPLE.items():
-            context = browser.new_context(viewport={"width": 1440, "height": 900})
-            context.set_default_timeout(180_000)
-            context.add_init_script(METER)
-            page = context.new_page()
-            argilla_log_in(page, server.url, name)
-            (project,) = tool.projects(name)
-            page.goto(f"{server.url}/dataset/{project.id}/annotation-mode?page=1&status=pending")
-            before = ""
-            for _ in range(tasks):
-                before = one(page, answers, counts, on_screen, before)
-            context.close()
+    for name, tasks, page in pages():
+        tool.log_in(page, name)
+        (project,) = tool.projects(name)
+        page.goto(f"{server.url}/dataset/{project.id}/annotation-mode?page=1&status=pending")
+        before = ""
+        for _ in range(tasks):
+            before = one(page, answers, counts, on_screen, before)
     pulled = sr.pull(ws, place)
     assert pulled.rejected.is_empty() and {kind: len(entries) for kind, entries in counts.items()} == COUNTS
     actions, pixels = ratios(counts, BEFORE)

@@ -1,6 +1,5 @@
 """One to ten readers in the whole pipeline, on files and Label Studio, checked by hand and against crowd-kit."""
 
-import re
 from typing import Any
 
 import polars as pl
@@ -25,15 +24,13 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     world.fill(workspace, rows, [])
     turns = [[turn["text"] for turn in rows[n]["turns"]] for n in (1, 3)]
     claims = [
-        dict.fromkeys(tables.PROPOSALS.columns)
-        | {"proposal": c, "kind": "sensitivity", "subject": c, "trait": "gore", "verdict": "present"}
+        {"proposal": c, "kind": "sensitivity", "subject": c, "trait": "gore", "verdict": "present"}
         | {"spans": [span(QUOTE, 0, texts)], "proposer": "rules", "digest": rows[n]["digest"], "form": "implicit"}
         for n, c, texts in zip((1, 3), ("c001", "c003"), turns, strict=True)
     ]
     store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     review_settings(workspace.root, audit=0, held_back=0, controls=0)
-    path = workspace.root / "saferec.toml"
-    path.write_text(re.sub(r"\[release\]", "[release]\nmin_seekers = 1", path.read_text("utf-8")), "utf-8")
+    world.for_few(workspace, 1)
     return workspace
 
 
@@ -107,9 +104,7 @@ def test_so_many_readers_through_the_line(request, ws, cli, readers, where):
 
     tool: Files | LabelStudio = Files(ws)
     if where == "label-studio":
-        path, facts = request.getfixturevalue("label_studio")
-        (ws.root / "label-studio").symlink_to(path)
-        tool = LabelStudio(ws, path, facts)
+        tool = LabelStudio.own(ws, request.getfixturevalue("label_studio"))
 
     def review(verb: str, *words: object) -> dict[str, Any]:
         run = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")

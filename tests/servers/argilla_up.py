@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 class Argilla:
-    """Starts both processes when it is created; `stop` ends them."""
+    """Starts both processes when it is created; `close` ends them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, redis, listening = folder, folder / "redis.sock", socket.create_server(("127.0.0.1", 0))
@@ -84,7 +84,7 @@ class Argilla:
                 time.sleep(0.3)
         raise AssertionError(f"Argilla did not answer within {seconds} s")
 
-    def stop(self) -> None:
+    def close(self) -> None:
         for process in reversed(self.processes):
             process.terminate()
             try:

@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.worlds import review_page, review_tools, review_world
+from tests.worlds import review_page, review_world
 
 ws = review_world.ws
 
 
-@pytest.fixture(params=["files", "page", *review_tools.SERVERS])
+@pytest.fixture(params=["files", "page", *review_world.SERVERS])
 def tool(request, ws):
     """A driver of the tool: what people do in it, and the command-line options that select it."""
     if request.param == "files":
         return review_world.Files(ws)
     if request.param == "page":
         return review_page.Page(ws)
-    return review_tools.on_server(request, ws)
+    return review_world.on_server(request, ws)
 
 
 @pytest.fixture

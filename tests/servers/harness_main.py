@@ -68,18 +68,15 @@ def lm_eval_rows():
     return {"lm-eval": rows, "lm-eval means": means}
 
 
-def accepted():
+def main():
     from inspect_evals.metadata import ExternalEvalMetadata
 
-    return {"entry": ExternalEvalMetadata.model_validate(given["entry"]).id}
-
-
-def main():
     import training
     from training.evaluation.evaluate import evaluate
 
     evaluate(given["release"], given["predictions"], "scores")
-    report = {"from": training.__file__, **inspect_rows(), **lm_eval_rows(), **accepted()}
+    report = {"from": training.__file__, **inspect_rows(), **lm_eval_rows()}
+    report["entry"] = ExternalEvalMetadata.model_validate(given["entry"]).id
     Path("found.json").write_text(json.dumps(report))
 
 

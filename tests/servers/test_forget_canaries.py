@@ -42,9 +42,8 @@ def reviewed(ws: store.Workspace, tool: review_world.LabelStudio | review_world.
 def test_no_byte_of_the_own_label_studio_names_them(
     ws: store.Workspace, label_studio: tuple[Path, dict[str, object]], cli: Cli
 ) -> None:
-    home, facts = label_studio
-    (ws.root / "label-studio").symlink_to(home)
-    reviewed(ws, review_world.LabelStudio(ws, home, facts), cli)
+    home, _ = label_studio
+    reviewed(ws, review_world.LabelStudio.own(ws, label_studio), cli)
     assert len(sung(home)) == 40
     assert cli("forget", "c1", "-C", ws.root).code == 0
     assert sung(ws.root, home) == {}

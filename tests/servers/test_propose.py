@@ -18,7 +18,7 @@ from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
 from tests.servers import tiny_gguf
-from tests.worlds.model_replies import fill
+from tests.worlds.model_replies import fill, options
 
 pytestmark = pytest.mark.servers
 
@@ -38,19 +38,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base
 
 
-def short_answers(ws: store.Workspace) -> None:
-    """Lowers `max_tokens`: a real answer needs at most 2,000 tokens; nonsense may be cut off sooner."""
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nmax_tokens = 160\n"))
-
-
 @pytest.mark.slow
 def test_every_reply_is_valid_and_every_failure_is_counted(url: str, cli: Cli, workspace: store.Workspace) -> None:
-    short_answers(workspace)
+    options(workspace, "max_tokens = 160")  # a real answer needs at most 2,000; nonsense may be cut off sooner
     rng, n = random.Random(5), 200
     fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(n)))
-    options = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
-    result = cli("propose", *options)
+    words = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    result = cli("propose", *words)
     assert result.code == 0, result.err
     counts = result.json
     print(counts)
@@ -64,7 +58,7 @@ def test_every_reply_is_valid_and_every_failure_is_counted(url: str, cli: Cli, w
     replies = store.read(workspace, tables.REPLIES)
     # two equal texts would be one reply; these are all different
     assert replies.height == counts["added"] + counts.get("answers_of_no_use", 0) and replies["tokens_in"].min() > 500
-    again = cli("propose", *options).json
+    again = cli("propose", *words).json
     assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (counts["added"], n - counts["added"])
     assert again["already_paid"] == counts.get("answers_of_no_use", 0)
 

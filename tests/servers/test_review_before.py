@@ -18,9 +18,8 @@ pytestmark = pytest.mark.servers
 
 
 def test_a_server_of_before_goes_on(tmp_path, label_studio, cli):
-    ws, (home, facts) = unpacked(HANDED_OUT, tmp_path), label_studio
-    (ws.root / "label-studio").symlink_to(home)
-    tool, options = review_world.LabelStudio(ws, home, facts), ("-C", ws.root, "--json")
+    ws = unpacked(HANDED_OUT, tmp_path)
+    tool, options = review_world.LabelStudio.own(ws, label_studio), ("-C", ws.root, "--json")
     projects = json.loads((ws.root / "server.json").read_text("utf-8"))
     task_ids = {project["who"]: there(tool, project) for project in projects}
     with sqlite3.connect(ws.root / "workspace.db") as db:

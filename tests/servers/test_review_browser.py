@@ -11,7 +11,6 @@ import pytest
 from annotation.servers import _mark
 from annotation.tools.label_studio import HERE
 from saferec_builder.storage import tables, workspace as store
-from tests.servers.logins import argilla_log_in, log_in
 from tests.worlds import chromium, review_world
 
 pytestmark = pytest.mark.servers
@@ -84,9 +83,7 @@ def pulled(ws: store.Workspace, subject: str) -> dict[str, tuple[str, list[str],
 
 @pytest.fixture
 def studio(ws, label_studio, cli) -> review_world.LabelStudio:
-    home, facts = label_studio
-    (ws.root / "label-studio").symlink_to(home)
-    return review_world.LabelStudio(ws, home, facts)
+    return review_world.LabelStudio.own(ws, label_studio)
 
 
 def names_in(css: str) -> list[str]:
@@ -98,7 +95,7 @@ def names_in(css: str) -> list[str]:
 def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     words = ("-C", ws.root, "--json")
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
-    log_in(page, studio, "ann")
+    studio.log_in(page, "ann")
     project = studio.project("ann")
     task = next(t for t in studio._tasks("ann") if "blood" in t["data"]["turns"][0]["text"])
     page.goto(f"{studio.facts['url']}/projects/{project.id}/data?task={task['id']}")
@@ -156,7 +153,7 @@ def test_an_adjudicator_in_label_studio_answers_before_the_votes(ws, studio, pag
     studio.answer("bo", lambda subject, asked: review_world.Verdict())
     assert cli("review", "pull", *words).code == 0
     assert cli("review", "push", "--adjudicator", "cy", *words).code == 0
-    log_in(page, studio, "cy")
+    studio.log_in(page, "cy")
     (task,) = studio._tasks("cy")
     page.goto(f"{studio.facts['url']}/projects/{studio.project('cy').id}/data?task={task['id']}")
     page.locator(".saferec-card", has_text="Blood and gore").wait_for()
@@ -183,7 +180,7 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     assert [*passwords] == ["di"] and (ws.root / "argilla-accounts.json").stat().st_mode & 0o777 == 0o600
     login = {"username": "di", "password": passwords["di"]}
     assert httpx2.post(f"{argilla_server.url}/api/v1/token", data=login, timeout=60).status_code == 201
-    argilla_log_in(page, argilla_server.url)
+    tool.log_in(page)
     (project,) = tool.server.projects(_mark(ws, "ann"))
     for number in (1, 2):  # of the two open tasks, the one with the emoji
         page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")

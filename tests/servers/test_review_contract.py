@@ -18,8 +18,7 @@ from tests.worlds import review_world
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.pushes import TWO
 from tests.worlds.release_world import tree
-from tests.worlds.review_tools import SERVERS, says
-from tests.worlds.review_world import Verdict, subject_of, taxonomy
+from tests.worlds.review_world import SERVERS, Verdict, says, subject_of, taxonomy
 
 OWN = ("files", "page")  # nothing is on a server
 YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}

@@ -12,11 +12,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation.tools import local_label_studio as managed
 from annotation.tools.argilla import NO_CARD
 from annotation.tools.tasks_and_answers import base_id, task_id
 from saferec_builder.storage import evidence_check as evidence, tables, workspace as store
-from tests.worlds import review_tools, review_world
+from tests.worlds import review_world
 from tests.worlds.pushes import TWO
 from tests.worlds.review_world import TRICKY, Verdict
 
@@ -70,9 +69,9 @@ class OnStudio:
     def mark(self, quote: str = QUOTE, shift: int = 0, turn: int = 0, label: str = "gore", **more: Any) -> Any:
         """A mark as a browser makes it, `shift` letters off; `more`: other fields of its value."""
         text = self.data["turns"][turn]["text"]
-        start = len(text[: text.index(quote)].encode("utf-16-le")) // 2 + shift
+        start = review_world.in_browser(text[: text.index(quote)]) + shift
         value = {"start": str(turn), "end": str(turn), "startOffset": start, "text": quote, "paragraphlabels": [label]}
-        value |= {"endOffset": start + len(quote.encode("utf-16-le")) // 2} | more
+        value |= {"endOffset": start + review_world.in_browser(quote)} | more
         return {"id": "r", "from_name": "evidence", "to_name": "dialogue", "type": "paragraphlabels", "value": value}
 
     def say(self, *rows: Any, who: str = "ann", **body: Any) -> None:
@@ -115,8 +114,8 @@ class OnStudio:
 
     @property
     def ann(self) -> int:
-        email = (managed.state(self.tool.home) or {})["accounts"]["ann"]["email"]
-        return next(u["id"] for u in self.tool.rest("GET", "/api/users") if u["email"] == email)
+        users = self.tool.rest("GET", "/api/users")
+        return next(user["id"] for user in users if user["email"] == self.tool.account("ann")["email"])
 
 
 def cards(value: str, alias: str) -> Callable[[Any], object]:
@@ -298,7 +297,7 @@ def tasks_of(tool: Any) -> list[Any]:
 
 @pytest.fixture(params=["label-studio", "argilla"])
 def tool(request, workspace):
-    return review_tools.on_server(request, workspace)
+    return review_world.on_server(request, workspace)
 
 
 def test_nothing_forged_and_nothing_lost_without_a_word(tool, workspace, cli, monkeypatch):

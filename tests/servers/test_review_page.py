@@ -92,17 +92,22 @@ def test_a_queue_is_answered_by_keys_in_as_many_actions_as_there_are_answers(bro
     assert tab.strange == []
 
 
+def unsure_and_odd(tab: Any) -> None:
+    """Says unsure to the first card, and leaves a note."""
+    tab.wait_for_timeout(DRAWN)
+    tab.keyboard.press("u")
+    tab.locator("summary").click()
+    tab.get_by_label("Note for the team").fill("odd")
+    tab.get_by_label("Note for the team").blur()
+
+
 def test_a_look_back_keeps_what_was_said_so_far(browser: Any, page: Opened) -> None:
     """Regression: `z` in the middle of a task went back to the last one, and lost the answers to this one."""
     tab = start(browser, page)
     answer(tab, SKIP)
     while (current := subject(tab)) not in ("c1", "c2"):
         answer(tab, SKIP)
-    tab.wait_for_timeout(DRAWN)
-    tab.keyboard.press("u")
-    tab.locator("summary").click()
-    tab.get_by_label("Note for the team").fill("odd")
-    tab.get_by_label("Note for the team").blur()
+    unsure_and_odd(tab)
     tab.keyboard.press("z")
     tab.get_by_text("Your last answer stands").wait_for()
     answer(tab, SKIP)
@@ -119,11 +124,7 @@ def test_a_task_that_changed_meanwhile_keeps_what_still_fits(browser: Any, page:
     """Regression: the answer was refused, and the task came back empty."""
     tab = start(browser, page)
     to(tab, "c2", SKIP)
-    tab.wait_for_timeout(DRAWN)
-    tab.keyboard.press("u")
-    tab.locator("summary").click()
-    tab.get_by_label("Note for the team").fill("odd")
-    tab.get_by_label("Note for the team").blur()
+    unsure_and_odd(tab)
     more = [review_world.claim("c2", "needles", "present", "long way")]
     store.append(page.ws, tables.PROPOSALS, tables.PROPOSALS.frame(more))
     push(page.ws, ["ann", "bo"], to=ReviewPage(), everything=True)
@@ -378,8 +379,7 @@ def test_a_revoked_link_ends_what_is_open(browser: Any, page: Opened, cli: Any) 
 def test_no_payload_runs(browser: Any, workspace: store.Workspace) -> None:
     """Every payload as a turn, and two as a trait's wording; escaping alone must hold: the page's CSP is bypassed."""
     turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
-    row |= {"source": "messages", "source_id": "c1"}
+    row = {"conversation": "c1", "digest": "d1", "turns": turns, "source": "messages", "source_id": "c1"}
     store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
     bad = '"><img src=x onerror=pwned()>'
     review_world.taxonomy(workspace, gore=bad.replace('"', "'"))

@@ -14,7 +14,7 @@ import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.faulty import Proxy, Spoil
-from tests.worlds import review_tools, review_world
+from tests.worlds import review_world
 from tests.worlds.pushes import ALL
 from tests.worlds.review_world import Verdict
 
@@ -144,7 +144,7 @@ def tool(request, workspace, monkeypatch):
     monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | FILMS)
     review_world.fill(workspace, without=FILMS)
     review_world.flag(workspace, FILMS, [*FILMS], "blood")
-    return review_tools.on_server(request, workspace)
+    return review_world.on_server(request, workspace)
 
 
 def stored(ws: store.Workspace) -> set[tuple[Any, ...]]:

@@ -8,8 +8,8 @@ import pytest
 
 from saferec_builder import catalog
 from saferec_builder.storage import tables, workspace as store
-from tests.servers.logins import argilla_log_in, log_in
 from tests.worlds import chromium, review_world
+from tests.worlds.settings import add_settings
 from tests.worlds.xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
@@ -42,14 +42,18 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     """Payloads as the turns of a conversation, all of them in a film's title, and two in the taxonomy."""
     turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
     turns = [{"role": "seeker", "text": FIRST, "items": []}, *turns]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
-    row |= {"source": "messages", "source_id": "c1"}
+    row = {"conversation": "c1", "digest": "d1", "turns": turns, "source": "messages", "source_id": "c1"}
     store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
-    film = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
-    film |= {"title": " ".join([TITLE, *PAYLOADS]), "plot": PAYLOADS[0]}
+    film = {
+        "source": "csv",
+        "source_id": "1",
+        "domain": "film",
+        "title": " ".join([TITLE, *PAYLOADS]),
+        "plot": PAYLOADS[0],
+    }
     films = tables.CATALOG_ROWS.frame([film])
     store.append(workspace, tables.CATALOG_ROWS, films)
-    claim = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "p", "kind": "item_flag", "verdict": "present"}
+    claim = {"proposal": "p", "kind": "item_flag", "verdict": "present"}
     plot = {"turn": 0, "start": 0, "end": len(PAYLOADS[0]), "quote": PAYLOADS[0]}
     claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore"}
     claim |= {"digest": tables.digest(PAYLOADS[0]), "spans": [plot]}
@@ -57,8 +61,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     other = claim | {"proposal": "q", "kind": "sensitivity", "subject": "c1", "digest": "d1", "spans": [quote]}
     store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim, other]))
     (workspace.root / "traits.toml").write_text(TRAIT)
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
+    add_settings(workspace.root, "taxonomy", 'path = "traits.toml"')
     return store.Workspace.open(workspace.root)
 
 
@@ -83,19 +86,17 @@ def nothing_ran(page: Any) -> None:
 @pytest.mark.slow
 def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any, page: Any, cli: Any) -> None:
     assert len(set(PAYLOADS)) >= 50
-    home, facts = label_studio
-    (ws.root / "label-studio").symlink_to(home)
+    studio = review_world.LabelStudio.own(ws, label_studio)
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root).code == 0
-    studio = review_world.LabelStudio(ws, home, facts)
-    log_in(page, studio, "ann")
+    studio.log_in(page, "ann")
     project, tasks = studio.project("ann"), studio._tasks("ann")
     assert project is not None
-    page.goto(f"{facts['url']}/projects/{project.id}/data")  # the list shows texts too
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data")  # the list shows texts too
     page.get_by_text(ASKED[0]).first.wait_for()
     assert page.evaluate("window.hits") == 0
     for question in ASKED:
         (task,) = [task for task in tasks if question in task["data"]["ask"]]
-        page.goto(f"{facts['url']}/projects/{project.id}/data?task={task['id']}")
+        page.goto(f"{studio.facts['url']}/projects/{project.id}/data?task={task['id']}")
         page.get_by_text(FIRST if question == ASKED[0] else TITLE).first.wait_for()
         nothing_ran(page)
 
@@ -105,7 +106,7 @@ def test_no_payload_runs_in_argilla(ws: store.Workspace, argilla_server: Any, pa
     tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
     words = ("--reviewer", "ann", "--reviewer", "bo", "--all", *tool.push_words, "-C", ws.root)
     assert cli("review", "push", *words).code == 0
-    argilla_log_in(page, argilla_server.url)
+    tool.log_in(page)
     (project,) = tool.projects("ann")
     seen = set()
     for number in (1, 2):

@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import polars as pl
+import httpx2
 import pytest
 
-from annotation.tools import sync, task_conversion as sheets
+from annotation.servers import _mark
+from annotation.tools import argilla_client, local_label_studio as managed, sync, task_conversion as sheets
 from annotation.tools.argilla import ADJUDICATOR, NO_CARD
 from annotation.tools.label_studio import CONTROLS
 from annotation.tools.label_studio_client import Server
@@ -34,8 +35,7 @@ CLAIMS = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "uns
 def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
     """Adds TEXTS as conversations, except `without`, and CLAIMS as proposals."""
     rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns)
-        | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
+        {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
         | {"turns": [{"role": "seeker", "text": text, "items": []}, ANSWER]}
         for c, text in TEXTS.items()
         if c not in without
@@ -82,8 +82,13 @@ def claim(
     subject: str, trait: str, verdict: str, quote: str, kind: str = "sensitivity", text: str | None = None
 ) -> dict[str, Any]:
     """A row of proposals; `text`: the text of a subject that is not in TEXTS."""
-    row = dict.fromkeys(tables.PROPOSALS.columns)
-    row |= {"proposal": f"{subject}-{trait}", "kind": kind, "subject": subject, "trait": trait, "proposer": "rules"}
+    row: dict[str, Any] = {
+        "proposal": f"{subject}-{trait}",
+        "kind": kind,
+        "subject": subject,
+        "trait": trait,
+        "proposer": "rules",
+    }
     row |= {"digest": f"d-{subject}" if text is None else tables.digest(text)}
     row |= {"verdict": verdict, "spans": [span(subject, quote, text)]}
     return row | {"form": "explicit" if verdict == "present" else None}
@@ -97,13 +102,13 @@ def flag(ws: store.Workspace, plots: dict[str, str], flagged: list[str], quote: 
     for n, (item, plot) in enumerate(plots.items()):
         text = {"subject": item, "digest": tables.digest(plot)}
         row = film | {"source_id": f"{n:03}", "title": f"Film {n:03}", "plot": plot}
-        rows.append(dict.fromkeys(tables.CATALOG_ROWS.columns) | row)
+        rows.append(row)
         readings.append(fixed | text | {"orders": []})
         if item in flagged:
             row = {"proposal": f"p-{item}", "trait": "gore", "verdict": "present", "spans": [span(item, quote)]}
-            claims.append(dict.fromkeys(tables.PROPOSALS.columns) | fixed | text | row)
+            claims.append(fixed | text | row)
     for table, entries in ((tables.CATALOG_ROWS, rows), (tables.READINGS, readings), (tables.PROPOSALS, claims)):
-        store.append(ws, table, pl.DataFrame(entries, schema=table.schema))
+        store.append(ws, table, table.frame(entries))
 
 
 def grow(ws: store.Workspace, subject: str, more: str) -> None:
@@ -137,14 +142,17 @@ class Verdict:
 Person = Callable[[str, list[str]], Verdict | None]  # (conversation, traits asked) -> verdict, or the task is left open
 
 
+def in_browser(text: str) -> int:
+    """The length of a text as a browser counts it."""
+    return len(text.encode("utf-16-le")) // 2
+
+
 def subject_of(text: str) -> str:
     return next(c for c, body in TEXTS.items() if body in text)
 
 
 def rest(url: str, who: dict[str, str], method: str, path: str, body: Any = None, params: Any = None) -> Any:
     """One plain request: people and other programs use a server independently of our own client."""
-    import httpx2
-
     reply = httpx2.request(method, url + path, headers=who, json=body, params=params, timeout=120)
     assert reply.status_code < 300, f"{method} {path}: {reply.status_code}: {reply.text[:500]}"
     return reply.json() if reply.content else None
@@ -154,7 +162,7 @@ class Files:
     """The CSVs in the workspace's folder review/, filled in as a person would."""
 
     name = "files"
-    push_words = pull_words = ("--tool", "files")
+    push_words = ("--tool", "files")
 
     def __init__(self, ws: store.Workspace) -> None:
         self.folder = ws.root / "review"
@@ -185,35 +193,35 @@ class Files:
                 row["verdict"], row["quote"] = "present", verdict.present[row["trait"]]
             else:
                 row["verdict"] = "unsure" if row["trait"] in verdict.unsure else "absent"
-        self._write(who, rows)
+        save(self.folder / f"{who}.csv", rows, encoding="utf-8-sig")
         return done
 
     def _rows(self, who: str) -> list[dict[str, str]]:
         path = self.folder / f"{who}.csv"
         return rows_of(path) if path.exists() else []
 
-    def _write(self, who: str, rows: list[dict[str, str]]) -> None:
-        save(self.folder / f"{who}.csv", rows, encoding="utf-8-sig")
-
 
 class LabelStudio:
     """Answers through the API of a real server, each person with their own account."""
 
     name = "label-studio"
+    push_words = pull_words = ("--tool", "label-studio")
 
     def __init__(self, ws: store.Workspace, home: Path, facts: dict[str, Any]) -> None:
         self.ws, self.home, self.facts = ws, home, facts
-        self.push_words = ("--tool", "label-studio")
-        self.pull_words = self.push_words
         self.server = Server(facts["url"], facts["token"])
         self.sessions: dict[str, Any] = {}
+
+    @classmethod
+    def own(cls, ws: store.Workspace, served: tuple[Path, dict[str, Any]]) -> Self:
+        """The workspace's own server."""
+        (ws.root / "label-studio").symlink_to(served[0])
+        return cls(ws, *served)
 
     def rest(self, method: str, path: str, body: Any = None, **params: Any) -> Any:
         return rest(self.facts["url"], {"Authorization": f"Token {self.facts['token']}"}, method, path, body, params)
 
     def projects(self, who: str) -> list[sync.Project]:
-        from annotation.servers import _mark
-
         return self.server.projects(_mark(self.ws, who))
 
     def project(self, who: str) -> sync.Project | None:
@@ -231,22 +239,28 @@ class LabelStudio:
     def asked(task: dict[str, Any]) -> list[str]:
         return [card["choices"][0]["alias"].split()[0] for card in task["data"]["cards"]]
 
+    def account(self, who: str) -> Any:
+        return (managed.state(self.home) or {})["accounts"][who]
+
     def session(self, who: str) -> Any:
         """Logged in as that person, as their browser is."""
-        import httpx2
-
         if who not in self.sessions:
-            from annotation.tools import local_label_studio as managed
-
-            account = (managed.state(self.home) or {})["accounts"][who]
             limits = httpx2.Limits(max_keepalive_connections=0)
             web = httpx2.Client(base_url=self.facts["url"], timeout=120, follow_redirects=True, limits=limits)
             page = web.get("/user/login/").text
             token = page.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
             headers = {"Referer": self.facts["url"]}
-            web.post("/user/login/", data=account | {"csrfmiddlewaretoken": token}, headers=headers)
+            web.post("/user/login/", data=self.account(who) | {"csrfmiddlewaretoken": token}, headers=headers)
             self.sessions[who] = web
         return self.sessions[who]
+
+    def log_in(self, page: Any, who: str) -> None:
+        """In a browser."""
+        page.goto(self.facts["url"] + "/user/login/")
+        for name, value in self.account(who).items():
+            page.fill(f"input[name={name}]", value)
+        page.click("button[type=submit]")
+        page.wait_for_url(lambda url: "login" not in url)
 
     def post(self, who: str, task: int, body: dict[str, Any]) -> None:
         web = self.session(who)
@@ -279,9 +293,9 @@ class LabelStudio:
             rows.append(row(f"verdict_{n}", {"choices": [f"{trait} {word}"]}, f"v{n}", f"about_{n}"))
         for trait, quote in verdict.present.items():
             evidence = span(subject, quote)
-            offset = len(TEXTS[subject][: evidence["start"]].encode("utf-16-le")) // 2  # as a browser counts
+            offset = in_browser(TEXTS[subject][: evidence["start"]])
             place = {"start": "0", "end": "0", "startOffset": offset, "text": quote}
-            place["endOffset"] = offset + len(quote.encode("utf-16-le")) // 2
+            place["endOffset"] = offset + in_browser(quote)
             rows.append(row("evidence", place | {"paragraphlabels": [trait]}, f"r-{trait}"))
         others = [trait for trait in verdict.unsure if trait not in asked]
         rows += [row("unsure", {"choices": others}, "u")] * bool(others)
@@ -295,9 +309,7 @@ class Argilla:
     name = "argilla"
 
     def __init__(self, ws: store.Workspace, url: str, key: str) -> None:
-        from annotation.tools.argilla_client import Server
-
-        self.ws, self.server, self.keys = ws, Server(url, key), dict[str, str]()
+        self.ws, self.server, self.keys = ws, argilla_client.Server(url, key), dict[str, str]()
         self.push_words = self.pull_words = ("--tool", "argilla", "--url", url, "--token", key)
         users = {u["username"]: u for u in self.rest(key, "GET", "/api/v1/users")["items"]}
         for who in ("ann", "bo", "cy"):
@@ -305,12 +317,18 @@ class Argilla:
             user = users.get(who) or self.rest(key, "POST", "/api/v1/users", body)
             self.keys[who] = user["api_key"]
 
+    def log_in(self, page: Any, who: str = "ann") -> None:
+        """In a browser."""
+        page.goto(f"{self.server.url}/sign-in")
+        page.fill("input[type=text]", who)
+        page.fill("input[type=password]", "password-1234")
+        page.keyboard.press("Enter")
+        page.wait_for_url(lambda url: "sign-in" not in url)
+
     def rest(self, key: str, method: str, path: str, body: Any = None) -> Any:
         return rest(self.server.url, {"X-Argilla-Api-Key": key}, method, path, body)
 
     def projects(self, who: str) -> list[sync.Project]:
-        from annotation.servers import _mark
-
         return self.server.projects(_mark(self.ws, who))
 
     def _records(self, who: str) -> list[dict[str, Any]]:
@@ -349,16 +367,30 @@ class Argilla:
     def values(text: str, verdict: Verdict, asked: list[str], ruling: bool = False) -> dict[str, Any]:
         spans = []
         for trait, quote in verdict.present.items():
-            start = len(text[: text.index(quote)].encode("utf-16-le")) // 2
-            end = start + len(quote.encode("utf-16-le")) // 2
-            spans.append(
-                {"start": start, "end": end, "label": sheets.numbered(asked.index(trait) + 1) if ruling else trait}
-            )
+            start = in_browser(text[: text.index(quote)])
+            label = sheets.numbered(asked.index(trait) + 1) if ruling else trait
+            spans.append({"start": start, "end": start + in_browser(quote), "label": label})
         words = ["Yes" if t in verdict.present else "Unsure" if t in verdict.unsure else "No" for t in asked]
         reply: dict[str, Any] = {f"verdict_{n}": word for n, word in enumerate(words + [NO_CARD] * (3 - len(words)), 1)}
         others = [[t for t in slugs if t not in asked] for slugs in (verdict.present, verdict.unsure)]
         reply |= {"evidence": spans, "present": others[0], "unsure": others[1], "note": verdict.note}
         return {name: {"value": v} for name, v in reply.items() if v}
+
+
+SERVERS = [pytest.param(name, marks=pytest.mark.servers) for name in ("label-studio", "argilla")]
+
+
+def on_server(request: pytest.FixtureRequest, ws: store.Workspace) -> Argilla | LabelStudio:
+    """The driver of the tool that the fixture's parameter names, on a real server."""
+    if request.param == "argilla":
+        server = request.getfixturevalue("argilla_server")
+        return Argilla(ws, server.url, server.key)
+    return LabelStudio.own(ws, request.getfixturevalue("label_studio"))
+
+
+def says(said: dict[str, dict[str, str]]) -> Person:
+    """Answers with these traits and quotes for each conversation, and with nothing for others."""
+    return lambda subject, asked: Verdict(said.get(subject, {}))
 
 
 def taxonomy(ws: store.Workspace, **definitions: str) -> None:
