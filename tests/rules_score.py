@@ -11,7 +11,6 @@ A unit is (conversation, trait); a finding is a row with the verdict present; un
 
 import csv
 import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
 from tests import ROOT
+from tests.bench.figures import json_lines, redial
 
 GOLD = ROOT / "saferec_builder" / "demo" / "conversations.jsonl"
 TURNS = ROOT / "tests" / "data" / "real_turns.csv"
@@ -67,8 +67,7 @@ class Rates:
 
 def demo(which: str) -> Gold:
     """One half of the hand-written conversations."""
-    rows = [json.loads(line) for line in GOLD.read_text(encoding="utf-8").splitlines()]
-    rows = [row for row in rows if half(row["id"]) == which]
+    rows = [row for row in json_lines(GOLD) if half(row["id"]) == which]
     gold = Gold(frame((row["id"], row["turns"]) for row in rows), {}, {}, {row["id"]: row["kind"] for row in rows})
     for row in rows:
         for g in row["gold"]:
@@ -122,11 +121,9 @@ def _digest(text: str) -> str:
 def _texts(folder: Path) -> dict[tuple[str, str, int], list[str]]:
     """Returns (source, conversation, index of the turn) -> its text in each file that has it."""
     texts: dict[tuple[str, str, int], list[str]] = {}
-    for path in sorted((folder / "redial").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            for n, message in enumerate(row["messages"]):
-                texts.setdefault(("redial", str(row["conversationId"]), n), []).append(message["text"])
+    for row in redial(folder):
+        for n, message in enumerate(row["messages"]):
+            texts.setdefault(("redial", str(row["conversationId"]), n), []).append(message["text"])
     with open(folder / "ccpe" / "ccpe_dialogues.csv", encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
             texts.setdefault(("ccpe", line["dialog_id"], int(line["utterance_index"])), []).append(line["text"])

@@ -10,8 +10,6 @@ work and a trait that a language model read (tests/data/evidence_truth.csv; its 
 """
 
 import csv
-import gzip
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -31,7 +29,7 @@ from saferec_builder.scoring.intervals import clopper_pearson
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 from tests import DATA
-from tests.bench.figures import STATEMENTS, figure, real_data, unpacked
+from tests.bench.figures import add_statements, figure, json_lines, real_data
 
 WORKS = 3_000
 TRAITS = taxonomy.load()
@@ -93,8 +91,7 @@ def catalogued(data: Path, folder: Path) -> Real:
     ws = Workspace.create(folder / "ws")
     adding.add_catalog(ws, "movielens", [data / "movielens27k"])
     adding.add_catalog(ws, "esrb", [data / "esrb" / "kaggle_video_games_esrb_rating.csv"])
-    for source, name in STATEMENTS.items():
-        adding.add_catalog(ws, source, [unpacked(data / name, folder)])
+    add_statements(ws, data, folder)
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     statements = verdicts.statements(items, links, workspace.read(ws, tables.WARNINGS))
     return Real(items, dict(links.iter_rows()), statements, verdicts.risks_of(items, statements, ws.taxonomy)[0])
@@ -102,8 +99,7 @@ def catalogued(data: Path, folder: Path) -> Real:
 
 def recommended(data: Path, real: Real) -> None:
     """Verdicts on the titles of four models' lists that link to MovieLens-20M, by keywords and rating reasons only."""
-    index, lists = catalog.index(real.items), data / "llm_recs_inspired" / "recs.jsonl.gz"
-    rows = [json.loads(line) for line in gzip.decompress(lists.read_bytes()).splitlines()]
+    index, rows = catalog.index(real.items), list(json_lines(data / "llm_recs_inspired" / "recs.jsonl.gz"))
     for trait in ("gore", "substance_use", "sexual_violence"):
         counts: dict[str, Counter[str]] = {}
         for row in rows:

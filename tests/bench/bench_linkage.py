@@ -1,7 +1,7 @@
 """Linkage: an attacker with the dump joins it with a release. How many of 200 invented posts are found, and by what?
 
 The source keeps its texts: posts of some 130 people in 300 days, so that many days have one post, and the author of
-posts on two such days is unique. The attacks are those of `saferec-build linkage`, and two on injected rows.
+posts on two such days is unique. The attacks are those of `saferec-build linkage`, and one on injected rows.
 The same release with its texts is the control: there everybody has to be found.
 """
 
@@ -74,22 +74,18 @@ def _world(folder: Path) -> tuple[Workspace, dict[str, str]]:
 def _report(name: str, ws: Workspace, home: Path) -> None:
     join = linkage.joined(ws, home)
     rows, source, attacks = join.rows, join.source, linkage.attacks(join)
-    by_request, drawn = _by_injection(rows, source, home)
-    attacks["wanted"] = by_request
+    attacks["wanted"] = _by_injection(rows, source, home)
     goal, days = ("1", "told: by days and people") if name else ("0", "0")
     by_order = ("ids", "order", "time", "people")
     figure(f"linkage.{name}matched_ids_order_time", _found(rows, [attacks[a] for a in by_order]), "of all", days)
     but_items = [attack for kind, attack in attacks.items() if kind != "items"]
     figure(f"linkage.{name}matched_all_but_items", _found(rows, but_items), "of all", goal)
     figure(f"linkage.{name}matched_items", _found(rows, [attacks["items"]]), "of all", ITEMS_GOAL if name else goal)
-    if not name:  # a guess: if wrong, it would hide what other attacks find
-        figure("linkage.drawn_over_chance", _over_chance(rows, drawn), "of all", "0, by chance +-.2")
     figure(f"linkage.{name}matched_together", _found(rows, attacks.values()), "of all", goal)
 
 
-def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> tuple[linkage.Attack, linkage.Attack]:
-    """Attacks on injected rows by somebody with our code and sentences: (posts that do not ask for what is injected;
-    posts whose draw would inject it, if the row's name alone seeded the draw)."""
+def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> linkage.Attack:
+    """An attack by somebody with our code and sentences: posts that do not ask for what is injected."""
     banks = injection.banks()
     choice = injection.Choice(injection.chosen("all", taxonomy.load().slugs, banks), banks)
     asks = [turns[0]["text"] for turns in source["turns"]]
@@ -104,12 +100,7 @@ def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> tuple
         traits_in = injected.get(names[n])
         return np.array([traits >= {*traits_in} for traits in allowed]) if traits_in else None
 
-    def drawn(n: int) -> linkage.Candidates | None:
-        number, traits_in = int(tables.digest("inject", names[n]), 16), injected.get(names[n])
-        able = [[t for t in choice.traits if t in traits] for traits in allowed]
-        return np.array([injection.picked(number, traits) == traits_in for traits in able]) if traits_in else None
-
-    return wanted, drawn
+    return wanted
 
 
 def _found(rows: pl.DataFrame, attacks: Iterable[linkage.Attack]) -> float:
@@ -117,14 +108,6 @@ def _found(rows: pl.DataFrame, attacks: Iterable[linkage.Attack]) -> float:
     chosen = list(attacks)
     hits = [linkage.identifies([attack(n) for attack in chosen], truth) for n, truth in enumerate(rows["truth"])]
     return sum(hits) / len(hits)
-
-
-def _over_chance(rows: pl.DataFrame, attack: linkage.Attack) -> float:
-    """How much more often the right post is among those that remain for injected rows than in as many random ones."""
-    gains = [
-        float(left[truth] - left.mean()) for n, truth in enumerate(rows["truth"]) if (left := attack(n)) is not None
-    ]
-    return sum(gains) / len(gains)
 
 
 def _combinations(ws: Workspace, authors: dict[str, str], home: Path) -> float:

@@ -27,8 +27,9 @@ from saferec_builder.demo import inputs, people as simulated, world
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 from tests import ROOT
-from tests.bench.figures import STATEMENTS, figure, real_data, unpacked
+from tests.bench.figures import add_statements, figure, real_data
 from tests.worlds import release_world
+from tests.worlds.settings import add_settings
 
 BUDGET, RUNS = 200, 100
 LIKELY, UNLIKELY, OFTEN = 0.9, 0.6, 5
@@ -47,13 +48,11 @@ def main() -> None:
 
 def real_workspace(data: Path, folder: Path) -> Workspace:
     ws = Workspace.create(folder / "ws")
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[release]\n", '[release]\ntitles = "any"\n', 1))
+    add_settings(ws.root, "release", 'titles = "any"')
     ws = Workspace.open(ws.root)
     sr.add_catalog(ws, "redial", data / "redial" / "ievalm_id2info.json")
     sr.add_catalog(ws, "movielens", data / "movielens_small")
-    for source, name in STATEMENTS.items():
-        sr.add_catalog(ws, source, unpacked(data / name, folder))
+    add_statements(ws, data, folder)
     sr.mine(ws, "redial", sorted((data / "redial").glob("*_data.jsonl")))
     sr.mine(ws, "ccpe", data / "ccpe" / "ccpe_dialogues.csv")
     sr.propose(ws)
@@ -155,7 +154,3 @@ def forecast_demo(folder: Path) -> None:
     figure("plan.first_forecast_of_held", before / total, "share", "told")
     figure("plan.forecast_of_held", expected["expected"].sum() / total, "share", "0.8 to 1.2")
     figure("plan.forecast_traits_within_a_fifth", (off.to_series() <= 0.2).mean(), "share", "told")
-
-
-if __name__ == "__main__":
-    main()

@@ -28,7 +28,7 @@ from saferec_builder.sources import item_rows
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 from tests import ROOT
-from tests.bench.figures import STATEMENTS, figure, unpacked
+from tests.bench.figures import add_statements, figure, unpacked
 
 READINGS = ROOT / "tests" / "data" / "real_benchmark" / "readings.csv"
 READ = READINGS.with_name("injected_read.csv")
@@ -114,8 +114,7 @@ def add_films(ws: Workspace, folder: Path) -> None:
     """Adds films of MovieLens and ReDial, their keywords and rating reasons, and the readings."""
     adding.add_catalog(ws, "movielens", [data() / "movielens_small"])
     adding.add_catalog(ws, "redial", [data() / "redial" / "ievalm_id2info.json"])
-    for source, name in STATEMENTS.items():
-        adding.add_catalog(ws, source, [unpacked(data() / name, folder)])
+    add_statements(ws, data(), folder)
     workspace.append(ws, tables.WARNINGS, readings(ws))
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from saferec_builder.scoring.intervals import detectable, mean_share
 from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from tests import ROOT
-from tests.bench.figures import figure, section
+from tests.bench.figures import figure, markdown, section
 from tests.bench.seeds import over_seeds
 from training.data import Release, Row, open_release, rows
 from training.evaluation import baselines, guard
@@ -300,15 +300,15 @@ def shown(world: World, every: Mapping[str, Values]) -> str:
         counts = []
         for name in (*ASKED, *SAFETY):
             counts.append(f"{WORDS[name]} {int((~np.isnan(first[name][0, mask])).sum())}")
-        text += [f"**{source}** (requests of {'; '.join(counts)})", "", _row("system", *WORDS.values())]
-        text.append(_row("---", *["---"] * len(WORDS)))
+        rows = []
         for system, metrics in every.items():
             cells = [
                 _cell(*interval(metrics[name][:, mask], world.groups[mask], name in ("svr", "svr_upper", "unknown")))
                 for name in WORDS
             ]
-            text.append(_row(system, *cells))
-        text.append("")
+            rows.append((system, *cells))
+        table = markdown(("system", *WORDS.values()), rows)
+        text += [f"**{source}** (requests of {'; '.join(counts)})", "", table, ""]
     return "\n".join(text)
 
 
@@ -321,22 +321,21 @@ def _sources(world: World) -> list[tuple[str, NDArray[np.bool_]]]:
 
 def apart(world: World, every: Mapping[str, Values], pairs: Sequence[tuple[str, str]]) -> str:
     """Differences, request by request, for each source: with the smallest one that 80 of 100 such samples find."""
-    text = [_row("source", "first less second", *(f"{WORDS[n]}, smallest found" for n in APART))]
-    text.append(_row(*["---"] * 5))
+    rows = []
     for (source, mask), (first, other) in product(_sources(world), pairs):
         cells = []
         for name in APART:
             mean, low, high, _ = interval((every[first][name] - every[other][name])[:, mask], world.groups[mask])
             cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {detectable(low, high):.3f}")
-        text.append(_row(source, f"{first}, {other}", *cells))
-    return "\n".join(text)
+        rows.append((source, f"{first}, {other}", *cells))
+    return markdown(("source", "first less second", *(f"{WORDS[n]}, smallest found" for n in APART)), rows)
 
 
 def met(world: World, systems: Systems) -> str:
     """The share of answers that occur so often in training, and how many of them each system finds."""
     train = [row for row in rows(world.release.folder, "grpo", "train") if row["condition"] != "injected"]
     often = Counter(item for row in train for item in row["truth"])
-    text = [_row("source", "in training", "of the answers", *systems), _row(*["---"] * (3 + len(systems)))]
+    table = []
     for (source, mask), (words, least, most) in product(_sources(world), TIMES):
         asked = [row for row, is_in in zip(world.table, mask, strict=True) if is_in and not row["traits"]]
         answers = [(row["conversation"], item) for row in asked for item in row["truth"]]
@@ -345,13 +344,9 @@ def met(world: World, systems: Systems) -> str:
         for runs in systems.values():
             hits = [item in lists[user] for lists, _ in runs for user, item in counted]
             cells.append(f"{np.mean(hits):.3f}" if hits else "-")
-        text.append(_row(source, words, *cells))
-    return "\n".join(text)
+        table.append((source, words, *cells))
+    return markdown(("source", "in training", "of the answers", *systems), table)
 
 
 def _cell(mean: float, low: float, high: float, n: int) -> str:
     return f"{mean:.3f} ({max(low, 0.0):.3f} to {min(high, 1.0):.3f})" if n else "-"
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -6,7 +6,6 @@ the replies from a loopback server as from any other. Intervals: Clopper and Pea
 
 import csv
 import gzip
-import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,9 +17,9 @@ import polars as pl
 from saferec_builder.core import taxonomy
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.scoring.intervals import clopper_pearson
-from saferec_builder.storage.workspace import Workspace, make
+from saferec_builder.storage.workspace import Workspace
 from tests import DATA, rules_score
-from tests.bench.figures import figure, real_data
+from tests.bench.figures import figure, json_lines, real_data
 from tests.rules_score import Gold
 from tests.worlds import recorded
 
@@ -35,8 +34,7 @@ def share(hits: int, of: int) -> str:
 
 def of_model(gold: Gold) -> Rows:
     with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder) / "ws", demo=False)
-        return recorded.read_again(Workspace.open(Path(folder) / "ws"), gold.frame).to_dicts()
+        return recorded.read_again(Workspace.create(Path(folder) / "ws"), gold.frame).to_dicts()
 
 
 def present(rows: Iterable[dict[str, Any]]) -> Units:
@@ -70,7 +68,7 @@ def asked_of(gold: Gold) -> Gold:
 def posts(folder: Path) -> None:
     """Reddit posts, for which only the claims of either were read: what both miss is not counted."""
     texts = {}
-    for row in _rows(folder / "reddit_requests" / "posts.jsonl.gz"):
+    for row in json_lines(folder / "reddit_requests" / "posts.jsonl.gz"):
         text = f"{row['title'].strip()}\n\n{row['text'].strip()}".strip()
         texts[f"reddit:{row['id']}"] = [{"role": "seeker", "text": text}]
     frame = rules_score.frame((name, turns) for name, turns in texts.items() if recorded.known(turns))
@@ -86,8 +84,7 @@ def plots(folder: Path) -> None:
     frame = pl.DataFrame({"item": [f"imdb:{i}" for i in known], "plot": list(known.values())})
     by_rules = present(rules.flag_items(frame, taxonomy.load()).to_dicts())
     with tempfile.TemporaryDirectory() as place:
-        make(Path(place) / "ws", demo=False)
-        by_model = present(recorded.flags_again(Workspace.open(Path(place) / "ws"), known).to_dicts())
+        by_model = present(recorded.flags_again(Workspace.create(Path(place) / "ws"), known).to_dicts())
     against(f"items: {len(known)} plots", "items", by_rules, by_model)
 
 
@@ -107,11 +104,6 @@ def against(title: str, name: str, by_rules: Units, by_model: Units) -> None:
     only = len(right["model"] - by_rules), len(right["rules"] - by_model)
     print(f"  right and found by the model alone {only[0]}, by the rules alone {only[1]}")
     figure(f"recorded.{name}_precision", len(right["model"]) / len(by_model), "", "told")
-
-
-def _rows(path: Path) -> Iterable[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(json.loads, file)
 
 
 def main() -> None:

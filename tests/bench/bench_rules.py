@@ -7,7 +7,6 @@ Reddit's half `report` were read on 29 November 2026; nothing was tuned on them.
 """
 
 import csv
-import gzip
 import json
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
 from tests import DATA, rules_score
-from tests.bench.figures import figure, real_data
+from tests.bench.figures import figure, json_lines, real_data, redial
 
 MANY = 10_000
 
@@ -82,29 +81,24 @@ def graded(folder: Path) -> None:
 
 def talks(folder: Path) -> Iterator[tuple[tuple[str, str], list[dict[str, str]]]]:
     """Yields ((source, id), the seeker's texts as turns)."""
-    with gzip.open(folder / "reddit_requests" / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
-        for post in map(json.loads, file):
-            yield ("reddit_requests", post["id"]), _seekers(f"{post['title']}\n\n{post['text']}")
-    for path in sorted((folder / "redial").glob("*.jsonl")):
-        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            texts = (m["text"] for m in row["messages"] if m["senderWorkerId"] == row["initiatorWorkerId"])
-            yield ("redial", str(row["conversationId"])), _seekers(*texts)
-    texts_by_id: dict[str, list[str]] = {}
-    with open(folder / "ccpe" / "ccpe_dialogues.csv", encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            if line["speaker"] == "USER":
-                texts_by_id.setdefault(line["dialog_id"], []).append(line["text"])
-    yield from ((("ccpe", name), _seekers(*texts)) for name, texts in texts_by_id.items())
-    texts_by_id = {}
-    with open(folder / "inspired" / "dev.tsv", encoding="utf-8") as file:
-        for line in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if line["speaker"] == "SEEKER":
-                texts_by_id.setdefault(line["dialog_id"], []).append(line["text"])
-    yield from ((("inspired", name), _seekers(*texts)) for name, texts in texts_by_id.items())
-    with gzip.open(folder / "opendialkg" / "conversations.jsonl.gz", "rt", encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            name = row["id"].replace("-", "_")
-            yield ("messages", name), _seekers(*(m["content"] for m in row["messages"] if m["role"] == "user"))
+    for post in json_lines(folder / "reddit_requests" / "posts.jsonl.gz"):
+        yield ("reddit_requests", post["id"]), _seekers(f"{post['title']}\n\n{post['text']}")
+    for row in redial(folder):
+        texts = (m["text"] for m in row["messages"] if m["senderWorkerId"] == row["initiatorWorkerId"])
+        yield ("redial", str(row["conversationId"])), _seekers(*texts)
+    for source, name, speaker, how in (
+        ("ccpe", "ccpe_dialogues.csv", "USER", {}),
+        ("inspired", "dev.tsv", "SEEKER", {"delimiter": "\t", "quoting": csv.QUOTE_NONE}),
+    ):
+        texts_by_id: dict[str, list[str]] = {}
+        with open(folder / source / name, encoding="utf-8", newline="") as file:
+            for line in csv.DictReader(file, **how):
+                if line["speaker"] == speaker:
+                    texts_by_id.setdefault(line["dialog_id"], []).append(line["text"])
+        yield from (((source, dialog), _seekers(*texts)) for dialog, texts in texts_by_id.items())
+    for row in json_lines(folder / "opendialkg" / "conversations.jsonl.gz"):
+        name = row["id"].replace("-", "_")
+        yield ("messages", name), _seekers(*(m["content"] for m in row["messages"] if m["role"] == "user"))
 
 
 def _seekers(*texts: str) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from saferec_builder.catalog import adding, screening
 from saferec_builder.storage.workspace import Workspace
-from tests.bench.figures import STATEMENTS, figure, real_data, section, unpacked
+from tests.bench.figures import add_statements, figure, markdown, real_data, section, unpacked
 
 TRAITS = ("gore", "horror_scares", "substance_use", "sexual_violence")
 HEADING = "What four language models show to people who ask for a film"
@@ -60,8 +60,7 @@ def main() -> None:
 def _screened(data: Path, folder: Path) -> screening.Screening:
     ws = Workspace.create(folder / "ws")
     adding.add_catalog(ws, "movielens", [data / "movielens27k"])
-    for source, name in STATEMENTS.items():
-        adding.add_catalog(ws, source, [unpacked(data / name, folder)])
+    add_statements(ws, data, folder)
     lists = unpacked(data / "llm_recs_inspired" / "recs.jsonl.gz", folder)
     return screening.screen(ws, lists, k=20, traits=TRAITS, domain="film")
 
@@ -76,35 +75,27 @@ def _page(found: screening.Screening) -> str:
         (r["trait"], r["model"]): f"{r['violated']:.3f} ({r['violated_low']:.3f} to {r['violated_high']:.3f})"
         for r in found.rates.to_dicts()
     }
-    rates = [_row(trait, *(shares[trait, model] for model in models)) for trait in sorted(TRAITS)]
+    rates = [(trait, *(shares[trait, model] for model in models)) for trait in sorted(TRAITS)]
     differences = [
-        _row(r["trait"], f"{r['model']}, {r['other']}", f"{r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})")
+        (r["trait"], f"{r['model']}, {r['other']}", f"{r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})")
         for r in clear_differences.to_dicts()
     ]
     causes = [
-        _row(t, "; ".join(f"{title} {n}" for _, title, n in top.filter(trait=t).head(5).rows())) for t in sorted(TRAITS)
+        (t, "; ".join(f"{title} {n}" for _, title, n in top.filter(trait=t).head(5).rows())) for t in sorted(TRAITS)
     ]
     return PAGE.format(
         lists=found.counts.added,
         requests=found.rates["lists"].max(),
         groups=found.rates["groups"].max(),
-        rates=_table(("trait", *models), rates),
+        rates=markdown(("trait", *models), rates),
         clear=found.rates["clear"].max(),
         little=gore.filter(why=screening.TOO_LITTLE)["shown"].sum(),
         near=gore.filter(why=screening.NEAR)["shown"].sum(),
         unknown=gore["shown"].sum(),
         pairs=found.differences.height,
-        differences=_table(("trait", "models", "difference"), differences) if differences else "None.",
+        differences=markdown(("trait", "models", "difference"), differences) if differences else "None.",
         least=found.differences["detectable"].min(),
         most=found.differences["detectable"].max(),
-        causes=_table(("trait", "shown most, by all four"), causes),
+        causes=markdown(("trait", "shown most, by all four"), causes),
         **found.counts.figures,
     )
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _table(head: tuple[str, ...], rows: list[str]) -> str:
-    return "\n".join([_row(*head), _row(*["---"] * len(head)), *rows])

@@ -21,7 +21,6 @@ from training.evaluation.predictions import read
 
 SEEDS = int(os.environ.get("SAFEREC_SEEDS", "3"))
 MODELS = ("sft", "safe_sft", "safe_gdpo")
-Reports = list[dict[str, Any]]
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def trained(demo: Path, seed: int) -> dict[str, Any]:
     return report
 
 
-def told(name: str, reports: Reports) -> None:
+def told(name: str, reports: list[dict[str, Any]]) -> None:
     """The lowest reduction over seeds, its cost, and means with the lowest and highest seed."""
     drops = [1 - of(r, r["chosen"], "svr_upper@10") / of(r, "sft", "svr_upper@10") for r in reports]
     figure(f"{name}.svr_reduction", min(drops), "ratio", ">= .965 (lowest over seeds)")

@@ -1,12 +1,16 @@
-"""Shared by benchmarks: a JSON line per figure, sections of docs/findings.md, the demo, and the real data."""
+"""Shared by benchmarks: a JSON line per figure, sections and tables of docs/findings.md, the demo, the real data."""
 
 import gzip
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from saferec_builder.catalog.adding import add_catalog
+from saferec_builder.storage.workspace import Workspace
 from tests import ROOT
 
 
@@ -31,6 +35,11 @@ def section(heading: str, text: str) -> None:
     path.write_text("\n\n## ".join(parts + [content] * (heading not in headings)) + "\n", encoding="utf-8")
 
 
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table with these rows."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
 def demo(folder: Path) -> None:
     """Makes the demo in a folder, without training."""
     tool = str(Path(sys.executable).with_name("saferec-build"))
@@ -47,6 +56,24 @@ def real_data(part: str) -> Path | None:
 
 # statements on real films for `catalog add`: source -> a file of the real data
 STATEMENTS = {"keywords": "tmdb_keywords/keywords.csv.gz", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv.gz"}
+
+
+def add_statements(ws: Workspace, data: Path, folder: Path) -> None:
+    """Adds STATEMENTS to the catalog; `folder` is for the unpacked files."""
+    for source, name in STATEMENTS.items():
+        add_catalog(ws, source, [unpacked(data / name, folder)])
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines, packed as .gz or not."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def redial(data: Path) -> Iterator[dict[str, Any]]:
+    """The dialogues of ReDial's files, as they stand there."""
+    for path in sorted((data / "redial").glob("*.jsonl")):
+        yield from json_lines(path)
 
 
 def unpacked(path: Path, folder: Path) -> Path:

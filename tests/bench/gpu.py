@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
 
     on_gpu = torch.cuda.is_available()
     machine = torch.cuda.get_device_name() if on_gpu else "CPU"
-    peak = options.peak or peak_of(machine)
+    peak = options.peak or next((peak for name, peak in PEAKS.items() if name in machine), None)
     run: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(options).items()}}
     results: dict[str, Any] = {}
     for part in options.parts:
@@ -67,10 +67,6 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
         print(json.dumps(run | {part: results[part]}), flush=True)  # a later part may not fit, or be cut off
         _forget()
     return run | results
-
-
-def peak_of(machine: str) -> float | None:
-    return next((peak for name, peak in PEAKS.items() if name in machine), None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -259,25 +255,21 @@ def _forget() -> None:
 # --- models and data --------------------------------------------------------------------------------------------------
 
 
-def dtype(lora: int) -> Any:
-    """The type of the weights, as the commands load a checkpoint in bf16 on a GPU; trained weights are float32."""
-    import torch
-
-    return torch.bfloat16 if torch.cuda.is_available() and lora else torch.float32
-
-
 def weights(shape: str, lora: int) -> Any:
-    """A model of this shape with random weights, for an adapter of this rank; 0: all weights are trained."""
+    """A model of this shape with random weights, for an adapter of this rank; 0: all weights are trained.
+
+    The commands load a checkpoint in bf16 on a GPU; trained weights are float32."""
     import torch
     import transformers
 
+    dtype = torch.bfloat16 if torch.cuda.is_available() and lora else torch.float32
     facts = dict(SHAPES[shape])
     config = getattr(transformers, facts.pop("kind"))(
         **facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1
     )
     config.bos_token_id = None
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype(lora))  # type: ignore[no-untyped-call]
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
 
 
 def sizes(model: Any) -> dict[str, int]:

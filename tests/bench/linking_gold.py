@@ -7,7 +7,6 @@ Both are split in halves by a hash of the conversation: one for tuning, one to r
 
 import csv
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,9 +18,11 @@ from saferec_builder import catalog
 from saferec_builder.core import titles
 from saferec_builder.sources import item_rows as made, movielens, redial, redial_items
 from tests import DATA
+from tests.bench import figures
 
 _ID = re.compile(r"@(\d+)")
 TUNED, REPORTED = "tuned on", "reported"
+LOWER = 0.3
 
 
 @dataclass(frozen=True)
@@ -39,30 +40,28 @@ def _half(conversation: str) -> str:
     return TUNED if share("half", conversation) < 0.5 else REPORTED
 
 
-def redial_turns(folder: Path, lower: float = 0.3, bare: float = 0.0) -> list[Turn]:
-    """Every message; a share of the titles is lower-cased, a share of those with an article loses it."""
+def redial_turns(folder: Path, bare: float = 0.0) -> list[Turn]:
+    """Every message; a share LOWER of the titles is lower-cased, a share `bare` of those with an article loses it."""
     turns, seen = [], set()
-    for path in sorted((folder / "redial").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if row["conversationId"] in seen:
-                continue
-            seen.add(row["conversationId"])
-            names = {i: redial.clean(t) for i, t in dict(row["movieMentions"] or {}).items() if t and t.strip()}
-            for n, message in enumerate(row["messages"]):
-                turns.append(_told(str(row["conversationId"]), n, message["text"], names, (lower, bare)))
+    for row in figures.redial(folder):
+        if row["conversationId"] in seen:
+            continue
+        seen.add(row["conversationId"])
+        names = {i: redial.clean(t) for i, t in dict(row["movieMentions"] or {}).items() if t and t.strip()}
+        for n, message in enumerate(row["messages"]):
+            turns.append(_told(str(row["conversationId"]), n, message["text"], names, bare))
     return [turn for turn in turns if turn.text.strip()]
 
 
-def _told(conversation: str, n: int, text: str, named: dict[str, str], shares: tuple[float, float]) -> Turn:
+def _told(conversation: str, n: int, text: str, named: dict[str, str], bare: float) -> Turn:
     text_out, spans, place = "", [], 0
     for match in _ID.finditer(text):
         if match[1] not in named:
             continue
         text_out += text[place : match.start()]
         title = titles.split_year(named[match[1]])[0]
-        spelling = title.lower() if share("lower", conversation, n, match.start()) < shares[0] else title
-        if share("bare", conversation, n, match.start()) < shares[1]:
+        spelling = title.lower() if share("lower", conversation, n, match.start()) < LOWER else title
+        if share("bare", conversation, n, match.start()) < bare:
             spelling = re.sub(r"^(?:the|an?) (?=\w)", "", spelling, flags=re.I)
         spans.append((len(text_out), len(text_out) + len(spelling), named[match[1]]))
         text_out, place = text_out + spelling, match.end()
@@ -123,8 +122,5 @@ def films(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def redial_titles(folder: Path) -> dict[str, str]:
     """The titles that ReDial's dialogues give to their ids."""
-    names: dict[str, str] = {}
-    for path in sorted((folder / "redial").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            names |= {i: redial.clean(t) for i, t in dict(json.loads(line)["movieMentions"] or {}).items() if t}
-    return names
+    mentions = (dict(row["movieMentions"] or {}).items() for row in figures.redial(folder))
+    return {i: redial.clean(title) for pairs in mentions for i, title in pairs if title}

@@ -1,7 +1,5 @@
 """The real conversations and posts as texts, in two halves by their ids: one to fit on, one to count on."""
 
-import gzip
-import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 from saferec_builder.sources import ccpe, inspired, redial
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.sources.readers import READERS
+from tests.bench.figures import json_lines
 
 FILES = (
     *((redial.read, f"redial/{name}_data.jsonl") for name in ("ievalm_valid", "raw_subset_train", "raw_subset_valid")),
@@ -30,9 +29,8 @@ def conversations(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
 
 def posts(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Yields (reddit, id, title and text)."""
-    with gzip.open(folder / "reddit_requests" / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            yield "reddit", row["id"], [text for text in (row["title"], row["text"]) if text]
+    for row in json_lines(folder / "reddit_requests" / "posts.jsonl.gz"):
+        yield "reddit", row["id"], [text for text in (row["title"], row["text"]) if text]
 
 
 def fitted_on(name: str) -> bool:

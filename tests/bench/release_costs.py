@@ -1,5 +1,6 @@
 """The workspace, the bare write and the uploads for bench_release."""
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -9,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from exports.release import release
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import shards, tables, workspace as store
-from saferec_builder.storage.workspace import make
 from tests.bench.figures import figure
 
 FILMS = 7_000
@@ -21,8 +22,7 @@ SHARD = 100_000
 
 def fill(root: Path, rows: int) -> None:
     """Makes a workspace with `rows` labelled conversations."""
-    make(root, demo=False)
-    ws = store.Workspace.open(root)
+    ws = store.Workspace.create(root)
     rng = random.Random(3)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
     titles = [" ".join(w.title() for w in rng.sample(words, rng.randint(1, 4))) for _ in range(FILMS)]
@@ -32,7 +32,7 @@ def fill(root: Path, rows: int) -> None:
         pairs = list(_conversations(start, min(rows, start + SHARD), rng, words, titles))
         frame = tables.CONVERSATIONS.frame([conversation for conversation, _ in pairs])
         _shard(ws, tables.CONVERSATIONS, frame, start)
-        _labels(ws, [label for _, label in pairs])
+        store.append(ws, tables.LABELS, tables.LABELS.frame(label for _, label in pairs))
 
 
 def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number: int) -> None:
@@ -40,10 +40,6 @@ def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number
     folder = ws.root / "tables" / table.name
     folder.mkdir(parents=True, exist_ok=True)
     shards._write_shard(folder / f"{number:09d}-x.parquet", frame)
-
-
-def _labels(ws: store.Workspace, rows: list[dict]) -> None:
-    store.append(ws, tables.LABELS, tables.LABELS.frame(rows))
 
 
 def _catalog(titles: list[str]) -> pl.DataFrame:
@@ -92,13 +88,13 @@ def _conversations(
         yield row | {"recommended": refs, "accepted": refs[2:], "seen": []}, label
 
 
-def bare(release: Path, out: Path) -> float:
+def bare(folder: Path, out: Path) -> float:
     """CPU seconds of pyarrow alone for the same rows with the same settings, one file after the other."""
     import pyarrow.parquet as pq
 
     out.mkdir()
     spent = 0.0
-    for number, path in enumerate(sorted(release.rglob("*.parquet"))):
+    for number, path in enumerate(sorted(folder.rglob("*.parquet"))):
         table = pq.read_table(path)
         start = time.process_time()
         settings = {"compression": "zstd", "compression_level": 3, "use_content_defined_chunking": True}
@@ -115,21 +111,21 @@ def reupload(root: Path, rows: int) -> None:
     import hf_xet
 
     fill(root, rows)
-    _release(root, "1.0.0")
+    ws = store.Workspace.open(root)
+    release(ws, "1.0.0")
     more = rows // 100
     rng = random.Random(4)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
     titles = [" ".join(rng.sample(words, 2)).title() for _ in range(FILMS)]
-    ws = store.Workspace.open(root)
     pairs = list(_conversations(rows, rows + more, rng, words, titles))
     store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([t for t, _ in pairs]))
-    _labels(ws, [label for _, label in pairs])
-    _release(root, "1.1.0")
+    store.append(ws, tables.LABELS, tables.LABELS.frame(label for _, label in pairs))
+    release(ws, "1.1.0")
     fixed = store.read(ws, tables.LABELS).filter(verdict="present").sample(more, seed=5)
     null = pl.lit(None, pl.String)
     fixed = fixed.with_columns(verdict=pl.lit("absent"), form=null, spans=pl.lit([], pl.List(tables.SPAN)))
-    _labels(ws, fixed.with_columns(label="fix-" + pl.col("label")).to_dicts())
-    _release(root, "1.1.1")
+    store.append(ws, tables.LABELS, fixed.with_columns(label="fix-" + pl.col("label")))
+    release(ws, "1.1.1")
     session = hf_xet.XetSession()
     shares = [_sent(session, root / "cas", root / "releases" / version) for version in ("1.0.0", "1.1.0", "1.1.1")]
     figure("release.reupload_first", shares[0], "ratio", "1 (all of it)")
@@ -137,21 +133,14 @@ def reupload(root: Path, rows: int) -> None:
     figure("release.reupload_fix_1pct", shares[2], "ratio", "<= 0.05")
 
 
-def _release(root: Path, version: str) -> None:
-    from exports import release
-
-    ws = store.Workspace.open(root)
-    release.release(ws, version)
-
-
-def _sent(session: Any, shelf: Path, release: Path) -> float:
+def _sent(session: Any, shelf: Path, folder: Path) -> float:
     """The share of a release's bytes that a store with the earlier releases does not have yet.
 
     File by file, as `publish --hub` sends large ones: then content shared by two configs is found.
     """
     shelf.mkdir(exist_ok=True)
     new = total = 0
-    for path in sorted(release.rglob("*.parquet")):
+    for path in sorted(folder.rglob("*.parquet")):
         commit = session.new_upload_commit(endpoint=f"local://{shelf}")
         commit.start_upload_file(str(path))
         metrics = commit.wait_to_finish().dedup_metrics

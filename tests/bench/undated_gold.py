@@ -5,8 +5,6 @@ tests/data/undated_titles.csv has model, index and rank in llm_recs_inspired, an
 """
 
 import csv
-import gzip
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ from saferec_builder.sources import keywords, movielens, rating_reasons, redial_
 from saferec_builder.storage import tables
 from tests import DATA
 from tests.bench import linking_gold
-from tests.bench.figures import STATEMENTS, unpacked
+from tests.bench.figures import STATEMENTS, json_lines, redial, unpacked
 
 TUNED, REPORTED = linking_gold.TUNED, linking_gold.REPORTED
 READERS = {"keywords": keywords.read, "rating-reasons": rating_reasons.read}
@@ -46,8 +44,7 @@ class Catalog:
 
 
 def lists(folder: Path) -> list[dict[str, object]]:
-    with gzip.open(folder / "llm_recs_inspired" / "recs.jsonl.gz", "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return list(json_lines(folder / "llm_recs_inspired" / "recs.jsonl.gz"))
 
 
 def shown(folder: Path, half: str) -> list[Shown]:
@@ -111,11 +108,10 @@ def others(catalog: Catalog, shown: Shown) -> list[Work]:
 
 def conversations(folder: Path) -> pl.DataFrame:
     """The ids that each of ReDial's dialogues names, in the columns of CONVERSATIONS that record it."""
-    refs: dict[str, list[str]] = {}
-    for path in sorted((folder / "redial").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            refs[str(row["conversationId"])] = [f"redial:{item}" for item in dict(row["movieMentions"] or {})]
+    refs = {
+        str(row["conversationId"]): [f"redial:{item}" for item in dict(row["movieMentions"] or {})]
+        for row in redial(folder)
+    }
     empty: dict[str, list[list[str]]] = {name: [[]] * len(refs) for name in ("turns", "accepted", "seen")}
     kinds = {name: tables.CONVERSATIONS.schema[name] for name in ("conversation", "recommended", *empty)}
     return pl.DataFrame({"conversation": list(refs), "recommended": list(refs.values()), **empty}, schema=kinds)
