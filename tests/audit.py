@@ -7,13 +7,14 @@ Label Studio. Exit 0: all packages looked at, nothing known. 1: advisories, or p
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.metadata import distributions
 from pathlib import Path
+
+from packaging.utils import canonicalize_name as canonical
 
 from tests import ROOT
 
@@ -49,10 +50,6 @@ def pinned(path: Path) -> Pins:
     """Every pin of a requirements file, also those that only some versions of Python need."""
     lines = [line.partition("#")[0].partition(";")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
     return {canonical(name): version for name, _, version in (line.partition("==") for line in lines if line)}
-
-
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def ask(pins: Pins, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,10 @@
 """Writes docs/cli.md from the help of the commands: `python -m tests.cli_doc`. A test compares the two."""
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from tests import ROOT
 
@@ -72,20 +74,12 @@ def default(param: Any) -> str:
 
 def training() -> str:
     """The help of each verb of training.safecrs, which is not part of saferec-build."""
-    import os
-
     from training.safecrs import parser
 
-    width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), "100"
-    try:
+    with mock.patch.dict(os.environ, COLUMNS="100"):
         verbs = next(a for a in parser()._actions if a.choices and a.dest == "verb").choices or {}
-        sections = [
-            f"## python -m training.safecrs {verb}\n\n```text\n{verb_parser.format_help()}```"
-            for verb, verb_parser in verbs.items()
-        ]
-    finally:
-        os.environ.pop("COLUMNS") if width is None else os.environ.update(COLUMNS=width)
-    return "\n\n".join(sections)
+        helps = [f"## python -m training.safecrs {verb}\n\n```text\n{p.format_help()}```" for verb, p in verbs.items()]
+    return "\n\n".join(helps)
 
 
 def page() -> str:

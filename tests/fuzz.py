@@ -93,17 +93,13 @@ def search(name: str) -> int:
                 (faults / f"{len(seen)}-{place[0]}.txt").write_text(traceback.format_exc(), encoding="utf-8")
 
     words = folder(name) / "words.txt"
-    words.write_text("".join(f'"{escaped(word)}"\n' for word in fuzz_laws.WORDS), encoding="ascii")
+    escaped = ("".join(f"\\x{byte:02X}" for byte in word.encode()) for word in fuzz_laws.WORDS)
+    words.write_text("".join(f'"{word}"\n' for word in escaped), encoding="ascii")
     limits = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", f"-timeout={SLOW}", f"-rss_limit_mb={MEMORY}"]
     limits.append(f"-dict={words}")
     atheris.Setup([sys.argv[0], *limits, "-print_final_stats=1", f"-artifact_prefix={faults}/", str(corpus)], once)
     atheris.Fuzz()
     return 0
-
-
-def escaped(word: str) -> str:
-    """Spells a word as libFuzzer's dictionaries do."""
-    return "".join(f"\\x{byte:02X}" for byte in word.encode())
 
 
 def planted(data: bytes) -> None:

@@ -1,15 +1,4 @@
-"""Measures the structure of the code: `python -m tests.house [--json]`.
-
-backward_imports           imports of a package that comes after the importing one (the order: tests/layers.py)
-root_files                 modules at the root of saferec_builder/
-cli_lines                  lines of saferec_builder/cli/
-command_body_worst         lines of the longest function in a file of commands, without its signature and docstring
-prints_below_cli           calls of print and typer.echo in the packages but for cli/ and training/
-any_share_worst            the package with the largest share of annotations with `Any`, training apart
-function_import_share_worst  the package with the largest share of imports inside functions
-vague_share_worst          the package with the largest share of names that say too little (VAGUE)
-product_lines, test_lines  lines of Python
-"""
+"""Measures the structure of the code: `python -m tests.house [--json]`."""
 
 import ast
 import json
@@ -38,6 +27,7 @@ def main() -> None:
 
 
 def figures() -> dict[str, int | float]:
+    """A share is that of the package where it is largest; the functions below say what each counts."""
     of_data = [package for package in packages() if package != "training"]
     return {
         "backward_imports": sum(1 for _ in backward()),

@@ -109,8 +109,9 @@ def loaded_with(path: Path) -> set[str]:
 
 def statements(node: ast.AST, *, late: bool = True) -> Iterator[ast.AST]:
     """All statements in a node; without `late` only those that run when the module is imported."""
+    is_late = isinstance(node, LATE) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
-        if not late and field == "body" and (isinstance(node, LATE) or _for_types(node)):
+        if not late and field == "body" and is_late:
             continue
         for child in getattr(node, field, ()):
             yield child
@@ -118,10 +119,6 @@ def statements(node: ast.AST, *, late: bool = True) -> Iterator[ast.AST]:
 
 
 LATE = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def above(module: str) -> list[str]:

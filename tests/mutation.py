@@ -8,7 +8,6 @@ missed. Tests of real servers are left out. Everything happens in a copy under b
 
 import argparse
 import ast
-import math
 import os
 import random
 import shutil
@@ -16,8 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from scipy.stats import binomtest
 
 from tests import ROOT
 from tests.layers import files, held_by
@@ -73,9 +76,10 @@ def main(words: list[str]) -> int:
         print(f"\r{seen + len(missed) + len(unknown)} of {options.sample}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print(*missed, *unknown, sep="\n")
-    total = seen + len(missed)
-    low, high = wilson(seen, total)
-    print(f"{seen} of {total} faults seen by tests at their path: {seen / max(total, 1):.1%} ({low:.1%} to {high:.1%})")
+    total = max(seen + len(missed), 1)
+    at_95 = binomtest(seen, total).proportion_ci(method="wilson")
+    share = f"{seen / total:.1%} ({at_95.low:.1%} to {at_95.high:.1%})"
+    print(f"{seen} of {seen + len(missed)} faults seen by tests at their path: {share}")
     return int(bool(unknown))
 
 
@@ -89,23 +93,17 @@ def draw(sample: int, seed: int, only: Sequence[Path] | None = None) -> Iterator
         yield rng.choice(faults_by_line(path)[line])
 
 
+@cache
 def faults_by_line(path: Path) -> dict[int, list[Fault]]:
     source = path.read_text(encoding="utf-8")
-    if path not in _known:
-        faults: dict[int, list[Fault]] = {}
-        for place, before, after in _places(ast.parse(source)):
-            changed = _replaced(source, place, after)
+    faults: dict[int, list[Fault]] = {}
+    for place, before, after in _places(ast.parse(source)):
+        changed = _replaced(source, place, after)
+        with suppress(SyntaxError):  # inside a pattern or a nested f-string
+            ast.parse(changed)
             fault = Fault(str(path.relative_to(ROOT)), place[0], before, after, changed)
-            try:
-                ast.parse(changed)
-            except SyntaxError:  # inside a pattern or a nested f-string
-                continue
             faults.setdefault(place[0], []).append(fault)
-        _known[path] = faults
-    return _known[path]
-
-
-_known: dict[Path, dict[int, list[Fault]]] = {}
+    return faults
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[Place, str, str]]:
@@ -190,15 +188,6 @@ def _passes(tests: list[str], timeout: float) -> bool:
         os.killpg(process.pid, 9)
         process.wait()
         return False
-
-
-def wilson(k: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share of k in n."""
-    if not n:
-        return 0.0, 1.0
-    z = 1.959964
-    middle, spread = k / n + z * z / (2 * n), z * math.sqrt(k * (n - k) / n**3 + z * z / (4 * n * n))
-    return (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,18 @@
 """`python -m tests.screenshots REPORT.html`: takes the pictures of the report page in docs/ with a real Chromium."""
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from tests import ROOT
+from tests.worlds import chromium
 
 DOCS = ROOT / "docs"
 PHONE, DESK = 390, 1100  # pixels
 
 
 def main(report: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium.browser() as browser:
 
         def take(name: str, width: int, height: int, place: str = "", scheme: Any = "light") -> None:
             page: Any = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -32,7 +28,6 @@ def main(report: Path) -> None:
         take("report/phone.png", PHONE, 844, "models")
         take("report/dark.png", DESK, 760, "examples", "dark")
         take("report/missed.png", DESK, 1000, "missed")
-        browser.close()
 
 
 if __name__ == "__main__":

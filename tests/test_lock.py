@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name as canonical
 
 from tests import ROOT, lock
 
@@ -35,10 +36,6 @@ def test_every_pin_has_hashes_and_is_that_of_the_constraints() -> None:
     groups = [pyproject["project"]["dependencies"], pyproject["dependency-groups"]["dev"], *extras.values()]
     names = {canonical(Requirement(line).name) for group in groups for line in group} - {"saferec-builder"}
     assert names - set(locked) == set(), "run `python -m tests.lock`"
-
-
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def wheel(folder: Path, name: str, version: str, *needs: str, words: str = "") -> str:

@@ -26,9 +26,3 @@ def test_every_kind_of_fault(tmp_path, monkeypatch) -> None:
         (1, "(2)"), (2, "('ä' not in a)"), (2, "(3)"), (2, "(a < 2 or 'ä' in a)"), (2, "(a <= 2)"),
         (2, "(not (a < 2 and 'ä' in a))"), (2, "..."), (3, "None"),
     ]  # fmt: skip
-
-
-def test_the_interval_of_a_share() -> None:
-    # 8 of 10 at z = 1.96: (0.8 + 0.192 ± 1.96 sqrt(0.016 + 0.0096)) / 1.384 = 0.490 and 0.943
-    assert mutation.wilson(8, 10) == (pytest.approx(0.490, abs=5e-4), pytest.approx(0.943, abs=5e-4))
-    assert mutation.wilson(0, 0) == (0.0, 1.0)
