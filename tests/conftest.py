@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,12 @@ from hypothesis import settings
 from saferec_builder.cli.app import main
 from saferec_builder.core import progress
 from saferec_builder.storage import workspace as store
-from saferec_builder.storage.workspace import make
 
 # "ci": the same examples in every run; `make soak` searches for new ones
 settings.load_profile("default" if os.environ.get("SAFEREC_SOAK") else "ci")
 
-pytest_plugins = ["tests.servers.fixtures", "tests.faults"]
-pytest_plugins += [f"tests.worlds.{name}" for name in ("reviewing", "review_memory", "oracle_world")]
+pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins += [f"tests.worlds.{name}" for name in ("calm", "reviewing", "review_memory", "oracle_world")]
 
 
 def pytest_configure() -> None:
@@ -70,17 +70,12 @@ Injected = Callable[[str, int], None]
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> store.Workspace:
-    return _workspace(tmp_path / "ws", demo=False)
+    return store.Workspace.create(tmp_path / "ws")
 
 
 @pytest.fixture
 def demo_workspace(tmp_path: Path) -> store.Workspace:
-    return _workspace(tmp_path / "demo", demo=True)
-
-
-def _workspace(folder: Path, *, demo: bool) -> store.Workspace:
-    make(folder, demo=demo)
-    return store.Workspace.open(folder)
+    return store.Workspace.create(tmp_path / "demo", demo=True)
 
 
 @pytest.fixture
@@ -164,8 +159,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Files(config, log) if config.option.dist == "loadfile" else None
 
 
+FAULTS = "faults: "  # prefix of the counts in a report's properties: they reach the summary from any process
+
+
+@pytest.fixture
+def injected(record_property: Callable[[str, object], None]) -> Injected:
+    """Reports faults at the end of a test: injected("kills of a command", 36). They count if the test passes."""
+    return lambda what, number: record_property(FAULTS + what, number)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints at the end which parts could not run here, and the command that installs each."""
+    """Prints the faults injected, and which parts could not run here, with the command that installs each."""
+    counts, stats = Counter[str](), terminalreporter.stats
+    for name, number in (entry for report in stats.get("passed", []) for entry in report.user_properties):
+        if name.startswith(FAULTS):
+            counts[name.removeprefix(FAULTS)] += number
+    if counts:
+        terminalreporter.section("faults injected")
+        for campaign, number in sorted(counts.items()):
+            terminalreporter.write_line(f"{number:>7,}  {campaign}")
+        lost = len(stats.get("failed", [])) + len(stats.get("error", []))
+        outcome = "all survived: no row lost or doubled, no traceback" if not lost else f"{lost} TESTS FAILED"
+        terminalreporter.write_line(f"{counts.total():>7,}  in all; {outcome}")
     missing = _parts_not_run(terminalreporter)
     if missing:
         terminalreporter.section("parts not run")

@@ -9,6 +9,7 @@ from saferec_builder.core import titles
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
+from tests.worlds.settings import add_settings
 
 
 def rows(plan):
@@ -31,8 +32,7 @@ def now(release):
 @pytest.mark.parametrize("requests_of", ["conversation", "turn"])
 def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requests_of):
     """40 requests, 20 with a proposal of gore; then the reviewers agree with all of them."""
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[release]\n", f'[release]\nrequests = "{requests_of}"\n', 1))
+    add_settings(workspace.root, "release", f'requests = "{requests_of}"')
     workspace = store.Workspace.open(workspace.root)
     requests, labels = world.requests()
     for row in requests:  # a second answer, for when each turn is a request
@@ -41,7 +41,7 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     claims = [row for row in labels if row["verdict"] == "present"]
     claim = {"proposer": "rules", "version": "v", "taxonomy": world.TAXONOMY, "confidence": 1.0}
     drafts = [{c: row.get(c) for c in tables.PROPOSALS.schema} | claim | {"proposal": row["label"]} for row in claims]
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame(drafts, schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(drafts))
     forecast = sr.plan(workspace)
     early = [row | {"label": f"early-{row['label']}", "verdict": None, "method": "unresolved"} for row in labels]
     store.append(workspace, tables.LABELS, world.labels(*early))  # `adjudicate` when one of two had answered

@@ -3,7 +3,7 @@
 import pytest
 
 from saferec_builder.demo import generate, world
-from tests.worlds.demo_truth import TAXONOMY
+from tests.worlds.reviewing import TAXONOMY
 
 COUNTS = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
 

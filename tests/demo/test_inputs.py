@@ -6,7 +6,7 @@ import pytest
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import inputs
-from tests.worlds.demo_truth import TAXONOMY
+from tests.worlds.reviewing import TAXONOMY
 
 
 def test_the_inputs_are_the_same_every_time(tmp_path: Path) -> None:

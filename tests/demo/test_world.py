@@ -6,7 +6,7 @@ from collections import Counter
 
 from saferec_builder.demo import world
 from saferec_builder.mining import privacy
-from tests.worlds.demo_truth import TAXONOMY
+from tests.worlds.reviewing import TAXONOMY
 
 BANKS = tomllib.loads((world.FOLDER / "phrases.toml").read_text(encoding="utf-8"))
 SPLITS = ("train", "validation", "test", "unseen")

@@ -89,8 +89,8 @@ def words(title, domain, oracle, index):
 
 def tabled(rows, codes):
     """Returns the same catalog as tables, with a certain answer per item."""
-    frame = [dict.fromkeys(ITEMS) | dict(zip(("item", "title", "year", "domain"), r[:4], strict=True)) for r in rows]
-    items = pl.DataFrame([f | {"aliases": list(r[4])} for f, r in zip(frame, rows, strict=True)], schema=ITEMS)
+    columns_of = ("item", "title", "year", "domain", "aliases")
+    items = pl.DataFrame([dict(zip(columns_of, row, strict=True)) for row in rows], schema=ITEMS)
     links = pl.DataFrame({"ref": [f"item:{r[0]}" for r in rows], "item": [r[0] for r in rows]}, schema=LINKS)
     pairs = zip(rows, ("yes" if code == VIOLATED else "no" for code in codes), strict=True)
     statements = [stated(f"item:{row[0]}", answer=answer) | {"domain": row[3]} for row, answer in pairs]
@@ -178,8 +178,8 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
 
 def stated(ref, source="s", **said):
     """Returns the statement of a source on the core topic of needles for the work `ref`."""
-    row = dict.fromkeys(tables.WARNINGS.schema) | {"warning": f"{source}-{ref}", "ref": ref, "domain": "film"}
-    return row | {"kind": "topic", "topic": TOPIC, "source": source} | said
+    row = {"warning": f"{source}-{ref}", "ref": ref, "domain": "film", "kind": "topic", "topic": TOPIC}
+    return row | {"source": source} | said
 
 
 def catalogued(*statements):

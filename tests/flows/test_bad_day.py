@@ -68,10 +68,10 @@ def test_ctrl_c_at_any_moment_is_quiet_and_the_same_command_does_the_rest(
 
 
 @contextmanager
-def small_disk(at: Path, megabytes: int = 64) -> Iterator[Path]:
+def small_disk(at: Path) -> Iterator[Path]:
     """A separate small disk."""
     at.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(at)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(at)], check=True)
     try:
         yield at
     finally:
@@ -146,33 +146,36 @@ def read_only(folder: Path) -> Iterator[None]:
         path.chmod(mode)
 
 
-def test_a_folder_that_may_not_be_written_to_is_one_line(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which `read_only` works."""
     if ROOT and not mountable():
         pytest.skip("modes do not bind root, who may not mount a disk here")
+    with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as folder:
+        yield folder
+
+
+def test_a_folder_that_may_not_be_written_to_is_one_line(calm: list[Step], disk: Path, injected: Injected) -> None:
     hits = 0
-    with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as disk:
-        for step, folder in disturbed(calm, 0, disk):
-            with read_only(folder):
-                assert world.refused(world.run(step.words(folder)), "let yourself write")
-            world.between(folder, step)
-            hits += 1
+    for step, folder in disturbed(calm, 0, disk):
+        with read_only(folder):
+            assert world.refused(world.run(step.words(folder)), "let yourself write")
+        world.between(folder, step)
+        hits += 1
     injected("read-only folders under a command", hits)
 
 
-def test_what_a_workspace_holds_is_told_where_nobody_may_write(calm: list[Step], tmp_path: Path) -> None:
-    if ROOT and not mountable():
-        pytest.skip("modes do not bind root, who may not mount a disk here")
-    with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as disk:
-        folder = disk / "what? 100%"  # must be escaped in the URL of a file
-        shutil.copytree(calm[-1].after, folder)
-        (empty := disk / "empty").mkdir()
-        shutil.copy(folder / "saferec.toml", empty)
-        for place in (folder, empty):
-            status = world.run(["status", "-C", str(place)])
-            files = tree(place)
-            with read_only(place):
-                assert world.run(["status", "-C", str(place)]) == status and status.code == 0
-            assert tree(place) == files
+def test_what_a_workspace_holds_is_told_where_nobody_may_write(calm: list[Step], disk: Path) -> None:
+    folder = disk / "what? 100%"  # must be escaped in the URL of a file
+    shutil.copytree(calm[-1].after, folder)
+    (empty := disk / "empty").mkdir()
+    shutil.copy(folder / "saferec.toml", empty)
+    for place in (folder, empty):
+        status = world.run(["status", "-C", str(place)])
+        files = tree(place)
+        with read_only(place):
+            assert world.run(["status", "-C", str(place)]) == status and status.code == 0
+        assert tree(place) == files
 
 
 # ---- the clock

@@ -5,14 +5,14 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import zstandard
 
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
+from tests.worlds.damages import repeated
 from tests.worlds.guarded import MEMORY, Guarded
+from tests.worlds.hostile_files import parquet
 from tests.worlds.reddit_dump import submission
 
 LINE = json.dumps({"id": "a", "messages": [{"role": "user", "content": "A film?"}]}) + "\n"
@@ -20,10 +20,7 @@ POSTS = "".join(json.dumps(submission(n)) + "\n" for n in range(300)).encode()
 
 
 def packed(folder: Path) -> str:
-    """Writes about 47 KB that unpack to 1.6 GB: one text, repeated two million times."""
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 800]))
-    pq.write_table(pa.table({"messages": texts, "prompt": texts}), folder / "p.parquet", compression="zstd")
-    return "p.parquet"
+    return named(folder, b"p.parquet", repeated(parquet([{"messages": "", "prompt": ""}])))
 
 
 def named(folder: Path, name: bytes, content: bytes = LINE.encode()) -> str:

@@ -10,9 +10,11 @@ import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_team, review_world
+from tests.worlds.csv_rows import edit
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_team import DI, FILES, OLD, TWO, given, rest
 from tests.worlds.review_world import Verdict, taxonomy
+from tests.worlds.reviewing import no
 from tests.worlds.settings import review_settings
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
@@ -64,10 +66,8 @@ def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
     review("pull")
     changed(ws)
     review("push", *TWO, *FILES)
-    files = review_world.Files(ws)
-    path = files.folder / "ann.csv"
-    rows = files._rows("ann")
-    files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else "absent"} for row in rows])
+    path = ws.root / "review" / "ann.csv"
+    edit(path, no)
     review("pull", *FILES, path)
     assert last_words(ws, trait="gore") == last_words(ws, trait="*") == ["absent"]
     second = review("pull")
@@ -98,11 +98,10 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
     ws: store.Workspace, review: Any, tmp_path: Path
 ) -> None:
     """Three copies of ann's file: the first, one with needles in the taxonomy, one whose text lacks the word blood."""
-    files, path, verdicts = review_world.Files(ws), ws.root / "review" / "ann.csv", ("absent", "present", "unsure")
-    for n, verdict in enumerate(verdicts):
+    path = ws.root / "review" / "ann.csv"
+    for n, verdict in enumerate(("absent", "present", "unsure")):
         review("push", *TWO, *FILES)
-        rows = files._rows("ann")
-        files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else verdict} for row in rows])
+        edit(path, lambda row, verdict=verdict: {"verdict": "none" if row["trait"] == "*" else verdict})
         shutil.copy(path, tmp_path / f"{n}.csv")
         review("pull", *FILES, path)
         assert last_words(ws, trait="gore") == [verdict]

@@ -20,6 +20,7 @@ from tests.doc_pages import DOCS, files
 from tests.servers.hub import WRITER, Hub
 from tests.worlds import review_page
 from tests.worlds.hub_world import REPO
+from tests.worlds.release_world import for_few
 
 NEXT = f"1.{datetime.now(UTC):%Y%m}.0"
 TEAM = ("ann", "bo")
@@ -51,8 +52,7 @@ def ws(tmp_path: Path) -> sr.Workspace:
     inputs.write(folder := tmp_path / "given", taxonomy.load(), 0)
     lines = (folder / "conversations.jsonl").read_text().splitlines(keepends=True)[:120]
     ws = sr.Workspace.create(tmp_path / "ws")
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[release]", "[release]\nmin_seekers = 2", 1))
+    for_few(ws)
     ws = sr.Workspace.open(ws.root)
     sr.add_catalog(ws, "csv", [folder / "items.csv"])
     sr.add_catalog(ws, "warnings", [folder / "warnings.csv"])

@@ -14,32 +14,34 @@ import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.workspace import make
 from tests import ROOT
+from tests.conftest import Injected
 from tests.servers.fixtures import empty
 from tests.worlds import calm as world, release_world, review_world
 from tests.worlds.csv_rows import as_proposed, edit
 from tests.worlds.once import command
+from tests.worlds.settings import add_settings
 
 pytestmark = pytest.mark.slow
 
 PEOPLE = ("ann", "bo", "cem", "dee", "eve")
 ROUNDS = 5 if world.SOAK else 1
 UNIT = ("kind", "subject", "trait")
+Database = Callable[[Path], store.Workspace]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> Callable[[Path], store.Workspace]:
+def database(request: pytest.FixtureRequest) -> Database:
     """Returns a function that makes a workspace with its small tables in an empty database of this kind."""
     url = None if request.param == "sqlite" else request.getfixturevalue("postgres")
 
     def workspace(folder: Path) -> store.Workspace:
-        make(folder, demo=False)
+        ws = store.Workspace.create(folder)
         if url:
             empty(url)
-            toml = folder / "saferec.toml"
-            toml.write_text(toml.read_text().replace("[store]\n", f'[store]\nurl = "{url}"\n'))
-        return store.Workspace.open(folder)
+            add_settings(folder, "store", f'url = "{url}"')
+            ws = store.Workspace.open(folder)
+        return ws
 
     return workspace
 
@@ -86,10 +88,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> store.Workspace:
 
 
 def test_five_pull_and_adjudicate_at_once(
-    database: Callable[[Path], store.Workspace],
-    calm: store.Workspace,
-    tmp_path: Path,
-    injected: Callable[[str, int], None],
+    database: Database, calm: store.Workspace, tmp_path: Path, injected: Injected
 ) -> None:
     expected = store.read(calm, tables.REVIEWS).sort("review")
     assert expected["reviewer"].n_unique() == len(PEOPLE) and expected.height >= 60
@@ -108,9 +107,7 @@ def test_five_pull_and_adjudicate_at_once(
     injected("processes at once on one database", ROUNDS * len(PEOPLE) * 2)
 
 
-def test_a_note_with_a_character_that_no_database_keeps(
-    database: Callable[[Path], store.Workspace], tmp_path: Path
-) -> None:
+def test_a_note_with_a_character_that_no_database_keeps(database: Database, tmp_path: Path) -> None:
     ws = database(tmp_path / "ws")
     review_world.fill(ws)
     options, file = ["--tool", "files", "-C", str(ws.root)], ws.root / "review" / "ann.csv"
@@ -136,9 +133,7 @@ print(*(store.append(ws, t, rows(t, *range(n, n + 20))) for t in (tables.DROPS, 
 """
 
 
-def test_five_append_the_same_rows_at_once(
-    database: Callable[[Path], store.Workspace], tmp_path: Path, injected: Callable[[str, int], None]
-) -> None:
+def test_five_append_the_same_rows_at_once(database: Database, tmp_path: Path, injected: Injected) -> None:
     """Each adds rows n .. n+110 in pieces that overlap with each other and with those of the others."""
     ws = database(tmp_path / "ws")
     words = [sys.executable, "-c", APPENDS, str(ws.root)]

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
 from tests.worlds import line
 from tests.worlds.release_world import tree
@@ -31,10 +32,6 @@ class Step:
     number: int
     seconds: float  # of processor time that it took undisturbed
     calm: Path
-
-    @property
-    def name(self) -> str:
-        return " ".join(word for word in self.words(Path("x"))[:2] if not word.startswith("-"))
 
     def words(self, folder: Path) -> list[str]:
         step = list(line.steps(folder))[self.number]
@@ -62,16 +59,18 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
     """Every command of the line, each with the workspace before and after it."""
     root = tmp_path_factory.mktemp("calm")
     folder = root / "ws"
-    truth = line.prepare(folder, GENERATED)
-    _ = store.Workspace.open(folder).secret  # the same pseudonyms in every copy
+    ws = store.Workspace.create(folder, demo=True)
+    truth = inputs.write(folder / "input", ws.taxonomy, GENERATED)
+    _ = ws.secret  # the same pseudonyms in every copy
     steps = []
     for number, step in enumerate(line.steps(folder)):
         shutil.copytree(folder, root / f"{number:02d}")
         if isinstance(step, tuple):
-            line.fill(folder, step, truth)
+            reviewing.answer(ws, truth, step)
             continue
         seconds_before = _children()
-        line.run(folder, step)
+        ended = run([*step, "-C", str(folder)])
+        assert ended.code == 0, ended
         steps.append(Step(number, _children() - seconds_before, root))
     folder.rename(root / f"{number + 1:02d}")
     return steps

@@ -37,7 +37,6 @@ NO_LIMITS = {"severe_a_day": 0, "severe_in_a_row": 0, "controls": 0, "held_back"
 @dataclass(frozen=True)
 class Price:
     read: int  # conversations, each by two people
-    units: int  # conversations times traits
     floor: int  # what an oracle would have them read: the conversations with any trait
     pushes: int
     wrong: bool  # the bound held although more than ALPHA was missed
@@ -81,7 +80,7 @@ def learned(made: World, read: Collection[str]) -> pl.DataFrame:
         for name, chance in zip(made.truth, doubt.tolist(), strict=True)
         if name not in claimed
     ]
-    return pl.DataFrame([dict.fromkeys(tables.PROPOSALS.columns) | row for row in rows], tables.PROPOSALS.schema)
+    return tables.PROPOSALS.frame(rows)
 
 
 def wider(band: int, advised: int) -> int | None:
@@ -125,7 +124,7 @@ def _pushed(made: World, root: Path, share: float, band: int) -> dict[str, world
     return bound
 
 
-def computed(made: World, secret: bytes = SECRET, *, scores: bool = False) -> Price:
+def computed(made: World, *, scores: bool = False) -> Price:
     """The same price from the draw and the bound alone: hundreds of worlds in the time of one."""
     read, band, pushes = {name for name, _ in made.claims}, 0, bool(made.claims)
     while scores:
@@ -134,7 +133,7 @@ def computed(made: World, secret: bytes = SECRET, *, scores: bool = False) -> Pr
             break
         band, pushes = more, pushes + 1
         read.update(name for (_, name), _ in by_doubt(rows, ())[:band])
-    draw = sorted((tables.keyed_digest(secret, "draw", "sensitivity", c), c) for c in made.truth if c not in read)
+    draw = sorted((tables.keyed_digest(SECRET, "draw", "sensitivity", c), c) for c in made.truth if c not in read)
     outcomes = tuple(int(bool(made.truth[name])) for _, name in draw)
     positives, share = sum(bool(made.truth[name]) for name in read), LEAST / UNITS if read else HALF
     while True:
@@ -148,4 +147,4 @@ def computed(made: World, secret: bytes = SECRET, *, scores: bool = False) -> Pr
 def _price(made: worlds.World, read: set[str], pushes: int) -> Price:
     sensitive = {name for name, present in made.truth.items() if present}
     missed = len(sensitive - read) / len(sensitive)
-    return Price(len(read), len(read) * len(traits.load().slugs), len(sensitive), pushes, missed > ALPHA)
+    return Price(len(read), len(sensitive), pushes, missed > ALPHA)

@@ -19,14 +19,15 @@ from annotation import aggregation, recall_bounds as bounds, routing, sampling_d
 from annotation.confidence_bounds import ALPHA
 from annotation.task_assignment import Plan
 from saferec_builder.storage import tables
+from tests.worlds import pushed_worlds
 from tests.worlds.routing import NO_DISPUTES, SECRET
 
 PREVALENCE = {"gore": 0.2, "needles": 0.12, "accidents_disasters": 0.08, "animal_harm": 0.05, "torture": 0.1}
 NEW = "horror_scares"  # joins the taxonomy midway, prevalence 10 %
 SEVERE = frozenset({"torture"})
 PEOPLE = ("ann", "bo", "di", "el", "fe")
+TASK = ("subject", "reviewer", "why")
 UNITS, DAYS, READ = 900, 8, 0.85  # READ: share of the open tasks that a person reads until the next look
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,10 @@ CONDITIONS = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """Name of a bound -> the share that is missed at most, and in truth; the traits that are certified together."""
+class Look(pushed_worlds.Look):
+    """`together`: the traits that are certified together."""
 
-    at_most: dict[str, float | None]
-    missed: dict[str, float]
     together: list[str]
-
-    def wrong(self) -> set[str]:
-        return {name for name, share in self.at_most.items() if share is not None and share < self.missed[name] - 1e-9}
 
     def joint_wrong(self) -> bool:
         return any(self.missed[slug] > ALPHA + 1e-9 for slug in self.together)
@@ -181,7 +177,7 @@ class Campaign:
         if condition.taxonomy and midway:
             self.slugs.append(NEW)
             self.world.claims += [(name, s) for name, s in self.world.later if s == NEW]
-            self.done, self.ruled, self.waits = {}, set(), self._tasks(self.given)
+            self.done, self.ruled, self.waits = {}, set(), self.given.select(*TASK).rows()
             self.known = {name: {s: True for s, v in verdicts.items() if v} for name, verdicts in self.known.items()}
 
     @property
@@ -206,10 +202,7 @@ class Campaign:
         schema = dict.fromkeys(("kind", "subject", "reviewer"), pl.String)
         handed_back = pl.DataFrame([(self.kind, *pair) for pair in sorted(self.back)], schema, orient="row")
         new = routing.route(text, props, self.given, NO_DISPUTES, plan, handed_back)
-        self.given, self.waits = pl.concat([self.given, new]), self.waits + self._tasks(new)
-
-    def _tasks(self, given: pl.DataFrame) -> list[tuple[str, str, str]]:
-        return list(given.select("subject", "reviewer", "why").iter_rows())
+        self.given, self.waits = pl.concat([self.given, new]), self.waits + new.select(*TASK).rows()
 
     def _proposals(self) -> pl.DataFrame:
         claims = [claim for claim in self.world.claims if claim[1] in self.slugs]

@@ -205,26 +205,6 @@ PARQUET: dict[str, Bytes] = {
 # ---- what is in the place of the file
 
 
-def link(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def circle(path: Path) -> None:
-    path.symlink_to(path)
-
-
-def nowhere(path: Path) -> None:
-    path.symlink_to("nowhere")
-
-
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
 def sparse(path: Path) -> None:
     """A file of 3 GB that takes no room on the disk."""
     with path.open("wb") as file:
@@ -232,11 +212,11 @@ def sparse(path: Path) -> None:
 
 
 PLACES: dict[str, Callable[[Path], None]] = {
-    "a folder": folder,
-    "a pipe": pipe,
-    "a device": link,
-    "a circle of links": circle,
-    "a link to nothing": nowhere,
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a circle of links": lambda path: path.symlink_to(path),
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
     "3 GB of nothing": sparse,
 }
 NAMES = {"a name of no encoding": b"t\xff\x1b[2J", "a name for a terminal": b"t\x1b]0;owned\x07\n"}

@@ -137,7 +137,10 @@ NAMES = {item: f"{title} ({year})" if year else title for item, title, year in C
 
 def answer(data: bytes) -> None:
     """Any text gives known items only, or a problem; its known items, listed plainly, are read the same again."""
-    text = data.decode("utf-8", "surrogatepass") if _is_text(data) else data.decode("latin-1")
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
     read = answers.parse(text, FIND)
     assert read == answers.parse(text, FIND)
     assert (read.problem is None) is bool(read.entries) and len(read.entries) <= answers.MOST
@@ -147,14 +150,6 @@ def answer(data: bytes) -> None:
     assert all(entry.year is None or 1800 <= entry.year < 2100 for entry in read.entries)
     listed = "\n".join(f"{n}. {NAMES[item]}" for n, item in enumerate(items, 1))
     assert [entry.item for entry in answers.parse(listed, FIND).entries] == items, listed
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # ---- inputs from which a search starts

@@ -23,6 +23,7 @@ from tests.worlds import reddit_dump, release_world as world
 from tests.worlds.catalog_files import BASICS, VOTES, media
 from tests.worlds.damages import ANY, FOR, JSON, NAMES, PARQUET, PLACES, YAML, at_row
 from tests.worlds.once import command
+from tests.worlds.settings import add_settings
 from tests.worlds.source_lines import OFFICIAL, REDIAL, chat
 
 ROWS = 6
@@ -70,7 +71,14 @@ TALKS = [{"id": f"a{n}", "messages": [{"role": "user", "content": f"A film, {n}?
 FILMS = {str(n): {"name": f"Alien {n} (1979)", "genre": ["Horror"], "plot": "p"} for n in NUMBERED}
 VIEWED = [media(n, f"Alien {n}", stats=[("Is there blood", 3, 1)]) for n in NUMBERED]
 SHOWN = [{"model": "m", "id": str(n), "titles": [world.film("A"), world.film("D")]} for n in NUMBERED]
+GUIDE = [{"title": f"It {n}", "year": "1990", "violence": "Severe"} for n in NUMBERED]
+REASONS = table("title,year,rating,reason", "Film no $n,2003,R,for strong bloody violence")
+TITLES = table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror")
+ITEMS = lines([{"title": f"It {n}", "year": 1990, "domain": "film"} for n in NUMBERED])
+ANSWERS = lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED])
 RELEASE = "ws/releases/1.0.0"
+DIFF = f"diff {RELEASE} ws/releases/1.1.0"
+EVALUATE = f"train evaluate --release {RELEASE} --output out --predictions"
 UTTERED = "dialog_id,utterance_index,speaker,text"
 SAID = "dialog_id\tutt_id\tspeaker\tturn_id\ttext\tmovies"
 
@@ -99,18 +107,8 @@ KINDS = {
     "items": Kind("t.csv", "catalog add csv {}", table("domain,title,year", "film,Film no $n,2003"), True),
     "warnings": Kind("t.csv", "catalog add warnings {}", table(VOTES, "Film no $n,2003,,film,blood,3,1,,"), True),
     "guide": Kind("t.csv", "catalog add parent-guide {}", table("title,year,violence", "Film no $n,2003,Severe"), True),
-    "guide json": Kind(
-        "t.json",
-        "catalog add parent-guide {}",
-        json.dumps([{"title": f"It {n}", "year": "1990", "violence": "Severe"} for n in NUMBERED]).encode(),
-        True,
-    ),
-    "reasons": Kind(
-        "t.csv",
-        "catalog add rating-reasons {}",
-        table("title,year,rating,reason", "Film no $n,2003,R,for strong bloody violence"),
-        True,
-    ),
+    "guide json": Kind("t.json", "catalog add parent-guide {}", json.dumps(GUIDE).encode(), True),
+    "reasons": Kind("t.csv", "catalog add rating-reasons {}", REASONS, True),
     "keywords": Kind("t.csv", "catalog add keywords {}", table("title,year,keywords", "Film no $n,2003,gore"), True),
     "esrb": Kind(
         "t.csv", "catalog add esrb {}", table("certificate,game,esrb_rating,platform_name", "$n,Chess no $n,E,PC")
@@ -119,23 +117,11 @@ KINDS = {
         "ml/movies.csv", "catalog add movielens ml", table("movieId,title,genres", "$n,It $n (1990),Horror"), True
     ),
     "links": Kind("ml/links.csv", "catalog add movielens ml", table("movieId,imdbId,tmdbId", "$n,10$n,20$n")),
-    "imdb": Kind(
-        "t.tsv", "catalog add imdb {}", table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror"), True
-    ),
-    "imdb gz": Kind(
-        "t.tsv.gz",
-        "catalog add imdb {}",
-        gzip.compress(table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror")),
-        True,
-    ),
+    "imdb": Kind("t.tsv", "catalog add imdb {}", TITLES, True),
+    "imdb gz": Kind("t.tsv.gz", "catalog add imdb {}", gzip.compress(TITLES), True),
     "redial films": Kind("id2info.json", "catalog add redial {}", json.dumps(FILMS).encode(), True),
     "ddd": Kind("t.json", "catalog add ddd {}", json.dumps(VIEWED).encode()),
-    "demo items": Kind(
-        "t.jsonl",
-        "catalog add demo {}",
-        lines([{"title": f"It {n}", "year": 1990, "domain": "film"} for n in NUMBERED]),
-        True,
-    ),
+    "demo items": Kind("t.jsonl", "catalog add demo {}", ITEMS, True),
     "lists": Kind("t.jsonl", "screen {}", lines(SHOWN), True),
     "settings": Kind("ws/saferec.toml", "status"),
     "traits": Kind("ws/traits.toml", "status"),
@@ -150,26 +136,14 @@ KINDS = {
     "opt-outs": Kind(
         "ws/.opt-outs.json", "review push --tool files --reviewer ann --reviewer bo", b'{"ann": ["gore"]}'
     ),
-    "compared manifest": Kind(f"{RELEASE}/manifest.json", f"diff {RELEASE} ws/releases/1.1.0"),
-    "compared shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"diff {RELEASE} ws/releases/1.1.0"),
-    "answers": Kind(
-        "t.jsonl",
-        f"diff {RELEASE} ws/releases/1.1.0 --predictions {{}}",
-        lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED]),
-    ),
-    "key file": Kind("ws/releases/1.0.0.key.parquet", f"rebuild {RELEASE} --to out --key {{}}"),
-    "rebuilt manifest": Kind(
-        f"{RELEASE}/manifest.json", f"rebuild {RELEASE} --to out --key ws/releases/1.0.0.key.parquet"
-    ),
+    "compared manifest": Kind(f"{RELEASE}/manifest.json", DIFF),
+    "compared shard": Kind(f"{RELEASE}/data/labels/train.parquet", DIFF),
+    "answers": Kind("t.jsonl", f"{DIFF} --predictions {{}}", ANSWERS),
+    "key file": Kind(f"{RELEASE}.key.parquet", f"rebuild {RELEASE} --to out --key {{}}"),
+    "rebuilt manifest": Kind(f"{RELEASE}/manifest.json", f"rebuild {RELEASE} --to out --key {RELEASE}.key.parquet"),
     "recipe": Kind("t.yaml", "train memory --config {}", SIZES + b"learning_rate: 1.0e-4\nsaferec: {lora: 16}\n"),
-    "trained on": Kind(
-        f"{RELEASE}/manifest.json", f"train evaluate --release {RELEASE} --predictions answers.jsonl --output out"
-    ),
-    "predictions": Kind(
-        "t.jsonl",
-        f"train evaluate --release {RELEASE} --predictions {{}} --output out",
-        lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED]),
-    ),
+    "trained on": Kind(f"{RELEASE}/manifest.json", f"{EVALUATE} answers.jsonl"),
+    "predictions": Kind("t.jsonl", f"{EVALUATE} {{}}", ANSWERS),
 }
 
 
@@ -245,9 +219,7 @@ def rows_in(kind: Kind, damage: str, raw: bytes) -> int:
         return sum(line in kind.good.splitlines()[1:] for line in raw.splitlines())
     if not kind.counted:
         return 0
-    if (
-        kind.form in ("jsonl", "csv", "tsv") and b"\0" not in raw
-    ):  # encodings with two bytes per letter end lines otherwise
+    if kind.form in ("jsonl", "csv", "tsv") and b"\0" not in raw:  # two bytes per letter end lines otherwise
         return max(0, sum(bool(line.strip()) for line in raw.split(b"\n")) - (kind.form != "jsonl"))
     if kind.form == "parquet" and damage in PARQUET:
         try:
@@ -262,9 +234,8 @@ def template(at: Path) -> Path:
     command("init", at / "ws")
     rows, labels = world.requests(12)
     ws = world.fill(store.Workspace.open(at / "ws"), [row | {"source": "hf:chats"} for row in rows], labels)
-    settings = at / "ws/saferec.toml"
-    text = settings.read_text().replace("[release]", "[release]\nmin_seekers = 1")
-    settings.write_text(text.replace("[taxonomy]", '[taxonomy]\npath = "traits.toml"'))
+    add_settings(ws.root, "release", "min_seekers = 1")
+    add_settings(ws.root, "taxonomy", 'path = "traits.toml"')
     shutil.copy(taxonomy.EMBEDDED, at / "ws/traits.toml")
     command("propose", "-C", ws.root)
     command("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root)

@@ -7,7 +7,6 @@ from typing import Any
 
 from exports import release
 from saferec_builder.storage import workspace as store
-from saferec_builder.storage.workspace import make
 from tests.servers.hub import Hub
 from tests.servers.hub_repo import Repo
 from tests.worlds import release_world as world
@@ -17,9 +16,8 @@ REPO = "ann/safe"
 
 def two_releases(root: Path) -> tuple[Path, Path]:
     """1.0.0, and 1.1.0 with one more conversation."""
-    make(root, demo=False)
     rows, labels = world.requests()
-    ws = world.fill(store.Workspace.open(root), rows[:-1], labels[:-1])
+    ws = world.fill(store.Workspace.create(root), rows[:-1], labels[:-1])
     for version in ("1.0.0", "1.1.0"):
         release.release(ws, version)
         world.fill(ws, rows, labels)

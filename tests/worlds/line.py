@@ -1,27 +1,18 @@
-"""All commands from mining to the report on a small demo, each in a separate process, for tests that disturb them."""
+"""All commands from mining to the report on a small demo, for tests that disturb them."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 
-from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import inputs, people, world
+from saferec_builder.demo import world
 from saferec_builder.demo.people import ADJUDICATOR, REVIEWERS
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.workspace import make
 
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
 PUSH = "review push --tool files --reviewer ann --reviewer bo --adjudicator cy --all".split()
 Step = list[str] | tuple[str, ...]  # a command, or names of simulated people who now answer their files
-
-
-def prepare(folder: Path, generated: int) -> dict[str, people.Gold]:
-    """A demo workspace with its input files; returns the truth for the simulated reviewers."""
-    make(folder, demo=True)
-    return inputs.write(folder / "input", traits.load(), generated)
 
 
 def steps(folder: Path) -> Iterator[Step]:
@@ -42,16 +33,6 @@ def steps(folder: Path) -> Iterator[Step]:
     yield ["release", "1.0.0"]
     yield ["publish", "1.0.0", "--to", str(folder / "published")]
     yield ["report"]
-
-
-def fill(folder: Path, names: tuple[str, ...], truth: dict[str, people.Gold]) -> None:
-    people.answer(store.Workspace.open(folder), truth, names)
-
-
-def run(folder: Path, words: list[str]) -> str:
-    result = subprocess.run([TOOL, *words, "-C", str(folder)], capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, f"{' '.join(words)}\n{result.stdout}\n{result.stderr}"
-    return result.stdout
 
 
 def contents(folder: Path) -> dict[str, pl.DataFrame]:

@@ -9,10 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.workspace import make
 from tests.servers.llm_stub import Handler, Stub, completion, status
-from tests.worlds.line import TOOL
-from tests.worlds.model_replies import answer, claim, fill
+from tests.worlds import line
+from tests.worlds.model_replies import answer, claim, fill, options
 
 AT_ONCE = 16
 
@@ -33,18 +32,15 @@ class Meter:
 
 
 def prepare(folder: Path, many: int) -> store.Workspace:
-    make(folder, demo=False)
-    toml = folder / "saferec.toml"
-    limits = f"[propose]\nconcurrency = {AT_ONCE}\nretries = 20\n"
-    toml.write_text(toml.read_text().replace("[propose]\n", limits))
-    ws = store.Workspace.open(folder)
+    ws = store.Workspace.create(folder)
+    options(ws, f"concurrency = {AT_ONCE}\nretries = 20")
     fill(ws, *(f"number {n}, {'no blood please' if n % 3 else 'something funny'}" for n in range(many)))
     return ws
 
 
 def start(ws: store.Workspace, stub: Stub) -> subprocess.Popen[str]:
     words = ["propose", "--proposer", "openai", "--model", "m", "--base-url", stub.url, "--json", "-C", str(ws.root)]
-    return subprocess.Popen([TOOL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([line.TOOL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(ws: store.Workspace, stub: Stub) -> None:
@@ -53,5 +49,5 @@ def finish(ws: store.Workspace, stub: Stub) -> None:
 
 
 def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
-    paid_by_run = (tables.SPEND,)
-    return {t.name: store.read(ws, t).sort(t.key) for t in tables.TABLES.values() if t not in paid_by_run}
+    """Every table but what each run paid."""
+    return {name: frame for name, frame in line.contents(ws.root).items() if name != tables.SPEND.name}

@@ -11,6 +11,7 @@ from saferec_builder.core import taxonomy
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, completion
+from tests.worlds.settings import add_settings
 
 Cli = Callable[..., Ran]
 
@@ -29,10 +30,7 @@ def fill(ws: store.Workspace, *texts: str) -> None:
     for n, text in enumerate(texts):
         turns = [{"role": "seeker", "text": text, "items": []}, {"role": "recommender", "text": "Alien", "items": []}]
         rows.append({"conversation": f"c{n}", "digest": tables.digest(text), "source": "messages", "turns": turns})
-    frame = pl.DataFrame(rows, schema_overrides={"turns": tables.CONVERSATIONS.schema["turns"]})
-    missing = {c: k for c, k in tables.CONVERSATIONS.schema.items() if c not in frame.columns}
-    full = frame.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
-    store.append(ws, tables.CONVERSATIONS, full)
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
 
 
 TEXTS = ("no blood for me please", "something funny", "maybe blood, maybe not")
@@ -48,8 +46,7 @@ def speaks(handler: Handler) -> None:
 
 
 def options(ws: store.Workspace, lines: str) -> None:
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", f"[propose]\n{lines}\n", 1))
+    add_settings(ws.root, "propose", lines)
 
 
 def price(ws: store.Workspace, name: str) -> None:
@@ -65,8 +62,7 @@ def said(*rows: tuple[str, str, str, str, float]) -> pl.DataFrame:
 
 def own_taxonomy(ws: store.Workspace) -> None:
     """Gives the workspace the traits of its mine.toml."""
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    add_settings(ws.root, "taxonomy", 'path = "mine.toml"')
 
 
 def one_more(path: Path) -> None:

@@ -9,10 +9,11 @@ from saferec_builder.cli.app import app
 from saferec_builder.storage import workspace as store
 
 
-def command(*words: object) -> None:
-    """Runs a command of ours in this process."""
+def command(*words: object) -> str:
+    """What a command of ours prints, run in this process."""
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, f"{words}\n{result.output}\n{result.exception}"
+    return result.stdout
 
 
 def released(ws: store.Workspace, *words: object) -> Path:

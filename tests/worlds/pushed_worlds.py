@@ -13,15 +13,13 @@ from unittest import mock
 
 import numpy as np
 import polars as pl
-from typer.testing import CliRunner
 
 from annotation import push as handing, recall_bounds as bounds, routing as route
 from annotation.routing import Plan
-from saferec_builder.cli.app import app
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.workspace import make
 from tests.worlds.csv_rows import rows_of, save
+from tests.worlds.once import command
 from tests.worlds.routing import designed, planned
 from tests.worlds.settings import review_settings
 
@@ -77,8 +75,7 @@ def texts(made: World) -> pl.DataFrame:
 
 def proposals(made: World) -> pl.DataFrame:
     rows = [
-        dict.fromkeys(tables.PROPOSALS.columns)
-        | {"proposal": f"{name}-{slug}", "kind": "sensitivity", "subject": name, "trait": slug, "verdict": "present"}
+        {"proposal": f"{name}-{slug}", "kind": "sensitivity", "subject": name, "trait": slug, "verdict": "present"}
         for name, slug in made.claims
     ]
     return tables.PROPOSALS.frame(rows)
@@ -147,19 +144,15 @@ def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> 
 
 
 def run(*words: object) -> dict[str, Any]:
-    result = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert result.exit_code == 0, result.output
-    output: dict[str, Any] = json.loads(result.stdout)
+    output: dict[str, Any] = json.loads(command(*words, "--json"))
     return output
 
 
 def filled(made: World, root: Path) -> store.Workspace:
-    make(root, demo=False)
+    ws = store.Workspace.create(root)
     review_settings(root, audit=AUDIT)
-    ws = store.Workspace.open(root)
     rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns)
-        | {"conversation": name, "digest": f"d-{name}", "source": "messages", "source_id": name}
+        {"conversation": name, "digest": f"d-{name}", "source": "messages", "source_id": name}
         | {"turns": [{"role": "seeker", "text": said(made, name), "items": []}]}
         for name in made.truth
     ]

@@ -73,9 +73,8 @@ def read_again(ws: store.Workspace, talks: pl.DataFrame) -> pl.DataFrame:
 
     talks: `conversation, digest, turns` of recorded texts. Raises AssertionError where a text was never asked.
     """
-    missing = {name: dtype for name, dtype in tables.CONVERSATIONS.schema.items() if name not in talks.columns}
-    rows = talks.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in missing.items())
-    store.append(ws, tables.CONVERSATIONS, rows.with_columns(source=pl.lit("messages")))
+    rows = talks.with_columns(source=pl.lit("messages")).to_dicts()
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     return _proposed(ws, items=False)
 
 

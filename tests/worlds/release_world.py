@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from exports import folder as write
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.settings import add_settings
 
 LETTERS = "ABCDEFGHIJKL"
 TAXONOMY = traits.load().digest
@@ -132,7 +133,7 @@ def configured(ws: store.Workspace, old: str, new: str) -> store.Workspace:
 
 def for_few(ws: store.Workspace, least: int = 2) -> None:
     """Reports figures of at least `least` people: in the world of `requests`, two people of the test split faint."""
-    configured(ws, "[release]", f"[release]\nmin_seekers = {least}")
+    add_settings(ws.root, "release", f"min_seekers = {least}")
 
 
 def grow(ws: store.Workspace, cli, version: str = "1.1.0") -> None:

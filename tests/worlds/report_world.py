@@ -17,7 +17,7 @@ from tests.worlds.release_world import fill, requests, review
 
 
 def frame(table: tables.Table, *rows: dict) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=table.schema)
+    return table.frame(rows)
 
 
 def drop(stage: str, place: str, reason: str) -> dict:

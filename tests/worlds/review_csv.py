@@ -27,7 +27,7 @@ SPAN = {"turn": 0, "start": 15, "end": 22, "quote": "needles"}
 def world() -> tuple[pl.DataFrame, pl.DataFrame]:
     """One conversation, assigned to ann and to the adjudicator cy."""
     turns = [{"role": role, "text": text, "items": []} for role, text in TEXT]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
+    row = {"conversation": "c1", "digest": "d1", "turns": turns}
     people = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
     assignments = [("sensitivity", "c1", name, role, "d1", reason, "push-1") for name, role, reason in people]
     return tables.ASSIGNMENTS.frame(assignments), texts(tables.CONVERSATIONS.frame([row]))

@@ -109,8 +109,7 @@ class Page:
 def films(ws: store.Workspace, many: int) -> list[str]:
     """Adds so many conversations without proposals; returns their ids."""
     rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns)
-        | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
+        {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
         | {"turns": [{"role": "seeker", "text": f"Film {n}, please.", "items": []}]}
         for n in range(many)
     ]

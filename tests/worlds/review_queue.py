@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 import saferec_builder as sr
@@ -54,7 +53,7 @@ def fill(ws: store.Workspace) -> dict[str, Said]:
         claims += own_claims
         reviews += _dispute(own_claims[0], ws.taxonomy.digest) if kind == "ruling" else []
     for table, rows in ((tables.PROPOSALS, claims), (tables.REVIEWS, reviews)):
-        store.append(ws, table, pl.DataFrame([dict.fromkeys(table.columns) | row for row in rows], schema=table.schema))
+        store.append(ws, table, table.frame(rows))
     return expected
 
 

@@ -68,8 +68,7 @@ SEVERE = TAXONOMY.severe
 
 def judged(**said: dict[str, str | None]) -> pl.DataFrame:
     rows = [
-        dict.fromkeys(tables.LABELS.columns)
-        | {"label": f"{c}{t}", "kind": "sensitivity", "subject": c, "trait": t, "verdict": verdict}
+        {"label": f"{c}{t}", "kind": "sensitivity", "subject": c, "trait": t, "verdict": verdict}
         for c, verdicts in said.items()
         for t, verdict in verdicts.items()
     ]

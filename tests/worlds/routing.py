@@ -13,18 +13,13 @@ NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "tra
 
 def conversations(*ids: str) -> pl.DataFrame:
     turns = [{"role": "seeker", "text": "no blood please", "items": []}]
-    rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": c, "digest": f"d-{c}", "turns": turns}
-        for c in ids
-    ]
-    return tables.CONVERSATIONS.frame(rows)
+    return tables.CONVERSATIONS.frame({"conversation": c, "digest": f"d-{c}", "turns": turns} for c in ids)
 
 
 def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.DataFrame:
     span = {"turn": 0, "start": 3, "end": 8, "quote": "blood"}
     claims = [
-        dict.fromkeys(tables.PROPOSALS.columns)
-        | {"proposal": f"{row}", "kind": kind, "subject": row[0], "trait": row[1], "verdict": row[2], "spans": [span]}
+        {"proposal": f"{row}", "kind": kind, "subject": row[0], "trait": row[1], "verdict": row[2], "spans": [span]}
         for row in rows
     ]
     return tables.PROPOSALS.frame(claims)

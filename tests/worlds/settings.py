@@ -6,6 +6,12 @@ from pathlib import Path
 from saferec_builder.storage.config import FILE
 
 
+def add_settings(root: Path, section: str, lines: str) -> None:
+    """Adds these lines at the head of a section that the file has."""
+    path = root / FILE
+    path.write_text(path.read_text("utf-8").replace(f"[{section}]\n", f"[{section}]\n{lines}\n", 1), "utf-8")
+
+
 def review_settings(root: Path, **values: float | str) -> None:
     """Sets these values under [review]; all others stay."""
     path = root / FILE
