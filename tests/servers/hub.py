@@ -119,14 +119,12 @@ class _Request(Admin):
     def _route(self) -> _Reply:
         name = r"(?P<repo>[^/]+/[^/]+)"
         routes = {
-            ("GET", r"/api/whoami-v2"): self._whoami,
             ("POST", r"/api/repos/create"): self._create,
             ("POST", r"/api/validate-yaml"): self._yaml,
             ("GET", rf"/api/datasets/{name}(/revision/(?P<rev>[^/]+))?"): self._info,
             ("GET", rf"/api/datasets/{name}/refs"): self._refs,
             ("GET", rf"/api/datasets/{name}/commits/(?P<rev>[^/]+)"): self._commits,
             ("GET", rf"/api/datasets/{name}/tree/(?P<rev>[^/]+)(/(?P<path>.+))?"): self._tree,
-            ("POST", rf"/api/datasets/{name}/paths-info/(?P<rev>[^/]+)"): self._paths,
             ("POST", rf"/api/datasets/{name}/preupload/(?P<rev>[^/]+)"): self._preupload,
             ("POST", rf"/datasets/{name}\.git/info/lfs/objects/batch"): self._batch,
             ("PUT", r"/large/(?P<sha>[0-9a-f]+)(/(?P<part>\d+))?"): self._put,
@@ -153,11 +151,6 @@ class _Request(Admin):
 
     def _json(self) -> Any:
         return json.loads(self.body)
-
-    def _whoami(self) -> _Reply:
-        if self._token() is None:
-            return _Reply(401, {"error": "Invalid username or password."})
-        return _Reply(200, {"type": "user", "name": "ann", "orgs": []})
 
     def _create(self) -> _Reply:
         self._writes()
@@ -230,13 +223,6 @@ class _Request(Admin):
             more = f"{self.hub.url}{self.path}?recursive={recursive}&cursor={start + page}"
             headers["Link"] = f'<{more}>; rel="next"'
         return _Reply(200, rows[start : start + page], headers)
-
-    def _paths(self, repo: str, rev: str) -> _Reply:
-        commit = self._commit_at(self._repo(repo), rev)
-        paths = parse_qs(self.body.decode()).get("paths", [])
-        rows = [self._entry(p, commit.tree[p]) for p in paths if p in commit.tree]
-        folders = [p for p in paths if any(t.startswith(p.rstrip("/") + "/") for t in commit.tree)]
-        return _Reply(200, rows + [{"type": "directory", "oid": "0" * 40, "size": 0, "path": p} for p in folders])
 
     # ---- upload
 
