@@ -130,7 +130,6 @@ def test_every_package_is_in_the_wheel() -> None:
 def test_the_house_in_numbers() -> None:
     """`python -m tests.house` prints all figures; the goals for lines of product and tests are for a release."""
     figures = house.figures()
-    assert figures["backward_imports"] == 0 and figures["root_files"] <= AT_THE_ROOT
     assert figures["cli_lines"] <= 1_600 and figures["command_body_worst"] <= 30
     assert not list(house.prints())
     assert figures["any_share_worst"] <= 0.05 and figures["any_share_training"] <= 0.08

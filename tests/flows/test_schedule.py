@@ -6,14 +6,13 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 import yaml
 
 import saferec_builder as sr
-from annotation.page.tasks import Given, Place, Tasks, Verdict
+from annotation.page.tasks import Given, Tasks
 from saferec_builder.core import taxonomy
 from saferec_builder.demo import inputs
 from tests.doc_pages import DOCS, files
@@ -31,18 +30,9 @@ def answered(ws: sr.Workspace) -> None:
     sr.propose(ws)
     sr.push(ws, TEAM, to=sr.ReviewPage(), adjudicator="cy", everything=True)
     page = Tasks(ws)
-
-    def waiting(name: str) -> Any:
-        return review_page.shown(page, name)
-
     for name in TEAM:
-        while queue := waiting(name):
-            task = queue[0]
-            verdicts = {
-                card["trait"]: Verdict(verdict="present", spans=[Place(**span) for span in card["spans"]])
-                for card in task["cards"]
-            }
-            page.answer(name, Given(task=task["key"], outcome="read", verdicts=verdicts))
+        while queue := review_page.shown(page, name):
+            page.answer(name, Given.model_validate(review_page.given(queue[0])))
     sr.adjudicate(ws)
 
 
@@ -75,12 +65,8 @@ def test_the_workflow_of_the_docs_mines_proposes_compares_and_publishes(ws: sr.W
     with Hub() as hub:
         env = os.environ | workflow["env"] | {"WS": str(ws.root), "NEW": str(tmp_path / "new"), "REPO": REPO}
         env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        env |= {
-            "GITHUB_STEP_SUMMARY": str(summary),
-            "HF_ENDPOINT": hub.url,
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_OFFLINE": "0",
-        }
+        env |= {"GITHUB_STEP_SUMMARY": str(summary), "HF_ENDPOINT": hub.url}
+        env |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
         for _ in range(2):  # a repeated run does nothing twice
             for job, token in (("release", {}), ("publish", {"HF_TOKEN": WRITER})):
                 for step in workflow["jobs"][job]["steps"]:
