@@ -1,7 +1,6 @@
 """Every pin of `make venv` has hashes and the version of constraints.txt; a changed wheel is refused, another build of
 torch is accepted: tested with the real Makefile and an index of tiny wheels on this machine."""
 
-import base64
 import hashlib
 import os
 import re
@@ -9,12 +8,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name as canonical
+from wheel.wheelfile import WheelFile
 
 from tests import ROOT, lock
 
@@ -50,17 +49,11 @@ def wheel(folder: Path, name: str, version: str, *needs: str, words: str = "") -
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    sums = {
-        member: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
-        for member, text in files.items()
-    }
-    record = "".join(f"{member},sha256={digest.decode()},{len(files[member])}\n" for member, digest in sums.items())
-    with zipfile.ZipFile(path, "w") as packed:
-        for member, text in (files | {f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}).items():
+    with WheelFile(path, "w") as packed:
+        for member, text in files.items():
             packed.writestr(member, text)
-    return (
-        f"{name}=={version.partition('+')[0]} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
-    )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{name}=={version.partition('+')[0]} \\\n    --hash=sha256:{digest}\n"
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """Hypothesis strategies for parsers: any JSON, good values with some parts changed, and TOML of both."""
 
 import copy
-import json
-import math
 import os
 from collections.abc import Iterator
 from typing import Any
 
+import tomli_w
 from hypothesis import HealthCheck, settings, strategies as st
 
 # no deadline, as a busy machine is not an error; `make soak` runs more examples
@@ -64,22 +63,10 @@ TOML = st.booleans() | st.integers() | st.integers(-(10**30), 10**30) | st.float
 
 def toml(data: dict[str, Any]) -> str:
     """The data as TOML text, without values that are None."""
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in data.items() if value is not None)
+    return tomli_w.dumps(_without_none(data))
 
 
-def _key(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007F")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _key(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(v) for v in value if v is not None) + "]"
-    return repr(value)
+        return {name: _without_none(v) for name, v in value.items() if v is not None}
+    return [_without_none(v) for v in value if v is not None] if isinstance(value, list | tuple) else value
