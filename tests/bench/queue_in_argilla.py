@@ -55,7 +55,7 @@ def one(page: Any, said: dict[str, Said], found: Counts, seen: list[bool], befor
     hand = Hand(page)
     height = page.viewport_size["height"]
     for n in range(1, 1 + len(answer.verdicts)):
-        ends = [page.get_by_text(f"{n}. ").first.bounding_box(), page.get_by_text(f"Proposal {n}").bounding_box()]
+        ends = [page.get_by_text(f"{n}. ").first.bounding_box(), page.get_by_text(f"Proposal {n}").first.bounding_box()]
         seen.append(all(box["y"] + box["height"] < height for box in ends))
     page.locator(FIELDS).last.evaluate("(node) => node.scrollIntoView({block: 'end'})")
     page.evaluate(SETTLED)
