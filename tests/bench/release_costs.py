@@ -1,6 +1,5 @@
 """The workspace, the bare write and the uploads for bench_release."""
 
-import json
 import random
 import time
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import Task
 from saferec_builder.cli.app import app
 from saferec_builder.core.locks import file_lock
 from saferec_builder.erasure import forget as stage
@@ -261,7 +261,7 @@ def test_a_file_whose_quotes_do_not_close_is_left_to_its_owner(ws: store.Workspa
 
 def task_of(ws: store.Workspace, reviewer: str) -> str:
     task = store.read(ws, tables.ASSIGNMENTS).filter(subject=SUBJECT, reviewer=reviewer)
-    return task_id(*task.select("kind", "subject", "digest", "reviewer", "role").row(0))
+    return Task(*task.select("kind", "subject", "digest", "reviewer", "role").row(0)).id
 
 
 @pytest.mark.parametrize(("words", "told"), [(("--tool", "argila"), "argila"), (("--tool", "argilla"), "its --url")])

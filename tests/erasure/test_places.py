@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import Task
 from exports import formats
 from saferec_builder.core.progress import Bar
 from saferec_builder.erasure import forget as stage, places
@@ -342,7 +342,7 @@ def test_a_reviewers_file_is_found_again_whatever_it_was_saved_as(mined: store.W
     task = {"kind": "sensitivity", "subject": revision[0], "digest": revision[1], "reviewer": "ann", "role": "reviewer"}
     store.append(mined, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame([task | {"why": "proposed", "batch": "b"}]))
     assert cli("forget", "person4", "-C", mined.root).code == 0
-    sheet = f"task,text\n{task_id('sensitivity', *revision, 'ann', 'reviewer')}-0123-csv,theirs\n"
+    sheet = f"task,text\n{Task('sensitivity', *revision, 'ann', 'reviewer').id}-0123-csv,theirs\n"
     (mined.root / "review").mkdir()
     for name, encoding, end in (("a.txt", "utf-8", ""), ("b.csv", "utf-16", ""), ("c.csv", "utf-8", '"open\n')):
         (mined.root / "review" / name).write_text(sheet + end, encoding)

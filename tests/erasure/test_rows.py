@@ -8,7 +8,7 @@ import pytest
 
 from annotation import pull, review_history
 from annotation.review_state import gather
-from annotation.tools.tasks_and_answers import shown, task_id
+from annotation.tools.tasks_and_answers import Task, shown
 from saferec_builder.mining.conversations import AGAIN, MUTE, pseudonym
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
@@ -135,7 +135,7 @@ def test_no_task_that_stays_is_answered_without_its_key(workspace: store.Workspa
     knows the text can compute, was taken for a sheet of the version before keys."""
     old, new = texts
     give(workspace, ann=old, bo=old)
-    tasks = {text["digest"]: task_id("sensitivity", "c1", text["digest"], "ann", "reviewer") for text in (old, new)}
+    tasks = {text["digest"]: Task("sensitivity", "c1", text["digest"], "ann", "reviewer").id for text in (old, new)}
     key = f"{tasks[old['digest']]}-0123456789abcdef-csv"
     store.append(workspace, tables.KEYED, tables.KEYED.frame([(key, [], [], "", "")]))
     assert cli("forget", "leaver", "-C", workspace.root).code == 0

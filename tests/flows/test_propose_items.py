@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import Task
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import people, world
@@ -33,7 +33,7 @@ def answer(ws: store.Workspace, names: tuple[str, ...]) -> list[Path]:
     items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
     truth = people.truth_of_plots(items, traits.load())
     rows = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role").iter_rows()
-    by_task: dict[str, Any] = {task_id(*row): truth[row[1]] for row in rows}
+    by_task: dict[str, Any] = {Task(*row).id: truth[row[1]] for row in rows}
     paths = [ws.root / "review" / f"{name}.csv" for name in names]
     for path in paths:
         people.fill(path, by_task, adjudicator=path.stem == "cy")

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from annotation.tools.argilla import NO_CARD
-from annotation.tools.tasks_and_answers import base_id, task_id
+from annotation.tools.tasks_and_answers import Task, base_id
 from saferec_builder.storage import evidence_check as evidence, tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import TWO
@@ -185,7 +185,7 @@ STUDIO = {
     "imported beside hers": Case(lambda a: a.imported(genuine=True), QUOTE, "not by its author"),
     "imported under a key of nobody": Case(lambda a: a.imported(a.data["key"][:-1] + "x"), None, "not pushed"),
     "imported under an old id": Case(
-        lambda a: a.imported(task_id("sensitivity", a.subject, f"d-{a.subject}", "ann", "reviewer")), None, "not pushed"
+        lambda a: a.imported(Task("sensitivity", a.subject, f"d-{a.subject}", "ann", "reviewer").id), None, "not pushed"
     ),
     "handed back": Case(lambda a: a.say(was_cancelled=True), None),
     # items

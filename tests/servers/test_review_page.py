@@ -9,7 +9,7 @@ import pytest
 from annotation.page import links
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import Task
 from saferec_builder.core import taxonomy
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import chromium, review_page, review_world
@@ -273,7 +273,7 @@ def test_an_answer_that_was_rejected_elsewhere_says_why(browser: Any, workspace:
     review_world.fill(workspace)
     ws = store.Workspace.open(workspace.root)
     push(ws, ["ann", "bo"], to=ReviewPage())
-    task = task_id("sensitivity", "c1", "d-c1", "ann", "reviewer")
+    task = Task("sensitivity", "c1", "d-c1", "ann", "reviewer").id
     line = {"task": task, "reviewer": "ann", "place": "ann.csv:2"}
     line |= {"reason": "quote not found", "detail": "gore: 'bloood'"}
     store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))

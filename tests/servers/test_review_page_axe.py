@@ -6,7 +6,7 @@ import pytest
 
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import Task
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import chromium, review_page, review_world
 from tests.worlds.review_page import DRAWN
@@ -84,7 +84,7 @@ def _world(ws: store.Workspace) -> Any:
         task = review_page.named(review_page.shown(page, name), "c2")
         page.answer(name, review_page.Given.model_validate(review_page.given(task, verdict)))
     push(ws, ["ann", "bo", "di"], to=ReviewPage(), adjudicator="cy", everything=True)
-    line = {"task": task_id("sensitivity", "c1", "d-c1", "bo", "reviewer"), "reviewer": "bo", "place": "bo.csv:2"}
+    line = {"task": Task("sensitivity", "c1", "d-c1", "bo", "reviewer").id, "reviewer": "bo", "place": "bo.csv:2"}
     line |= {"reason": "quote not found", "detail": "gore: 'bloood'"}
     store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))
     return review_page.opened(ws, practice=True)

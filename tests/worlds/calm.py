@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder.demo import inputs, reviewing
+from saferec_builder.demo import inputs, people
 from saferec_builder.storage import workspace as store
 from tests.worlds import line
 from tests.worlds.release_world import tree
@@ -66,7 +66,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
     for number, step in enumerate(line.steps(folder)):
         shutil.copytree(folder, root / f"{number:02d}")
         if isinstance(step, tuple):
-            reviewing.answer(ws, truth, step)
+            people.answer(ws, truth, step)
             continue
         seconds_before = _children()
         ended = run([*step, "-C", str(folder)])
