@@ -162,7 +162,7 @@ def lines_of(plan: Plan) -> list[str]:
     return [
         *lines,
         f"  waiting: {plan.waiting:,} times an item of a conversation is unknown for a trait of its seeker",
-        f"  items in answers: {plan.items_in_answers:,}",
+        f"  items in answers of requests without a withheld trait: {plan.items_in_answers:,}",
         f"  of these unknown for every trait: {plan.items_without_a_settled_trait:,}",
         f"  unknown verdicts on these items, of one for each trait: {unknown}",
         f"  withheld traits, of too few people ([release] min_seekers): {', '.join(too_few) or 'none'}",
@@ -339,8 +339,8 @@ def _no_clear_answer(forecast: _Forecast) -> str | None:
         )
     if not checks.any_clear(requests, forecast.oracle):
         return (
-            f"0 of the {answers.n_unique():,} items in answers are clear for any trait, and only a clear item can be"
-            " recommended to somebody with a trait: add warnings (`saferec-build catalog gaps`)"
+            "no item in an answer is clear for any trait, and only a clear item can be recommended to somebody with a"
+            " trait: add warnings (`saferec-build catalog gaps`)"
         )
     return None
 

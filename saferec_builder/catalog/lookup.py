@@ -66,7 +66,7 @@ class Gaps:
 
     items: pl.DataFrame
     unlinked: pl.DataFrame
-    redial: bool = False  # ids of ReDial are among the unlinked
+    redial: bool = False  # ids of ReDial are among the unlinked, and none of its films was added
 
 
 def gaps(ws: Workspace) -> Gaps:
@@ -78,13 +78,14 @@ def gaps(ws: Workspace) -> Gaps:
     conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     if conversations.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
-    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    rows = workspace.read(ws, tables.CATALOG_ROWS)
+    items, links = merging.merge(rows)
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     refs, undated = texts_on_disk.refs(conversations, "conversation"), ws.config.release.titles == "any"
     linked, mentions = linking.finders(refs["ref"], items, links, judged.works, undated=undated)
     used = pl.concat([uses(refs, linked), mentioned(conversations, mentions)]).unique(maintain_order=True)
     unlinked = refs.filter(~pl.col("ref").is_in(list(linked)))
-    redial = bool(unlinked["ref"].str.starts_with("redial:").any())
+    redial = bool(unlinked["ref"].str.starts_with("redial:").any()) and not (rows["source"] == "redial").any()
     return Gaps(ranked(items, judged.oracle, used, _sensitive(ws, conversations)), unlinked, redial)
 
 

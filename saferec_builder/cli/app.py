@@ -68,6 +68,12 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
         return _load(cmd_name) if cmd_name in COMMANDS else None
 
+    def resolve_command(self, ctx: "Context", args: list[str]) -> "tuple[str | None, Command | None, list[str]]":
+        for group, entry in COMMANDS.items():
+            if entry.function is None and args[0] not in COMMANDS and args[0] in getattr(_load(group), "commands", ()):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean '{group} {args[0]}'?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])

@@ -1,6 +1,5 @@
 """The commands of `catalog` that add items and warnings; those that show and check them are in cli/catalog_check.py."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +11,11 @@ from saferec_builder.cli import catalog_check as oracle
 from saferec_builder.cli.output import PLAIN, Folder, Json, say, working
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.workspace import onward
-from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)
-_LABELS = {"on_no_item_here": "on no one item here (none, or several of that title and year)"}
 
 
 @app.command()
@@ -38,7 +35,7 @@ def add(
     """
     ws = Workspace.open(folder)
     counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "step"))
-    _say(counts, as_json, adding.noun(source))
+    say(counts, as_json, adding.noun(source))
     again = "mined_before_the_catalog" in counts.figures
     onward(ws, as_json, "mine again, as said above, and then " if again else "")
 
@@ -83,15 +80,9 @@ def fetch(
     ws = Workspace.open(folder)
     api = ddd_api.named(site, base, pause)
     fetched = planning.fetch(ws, api, limit=limit, progress=bar("fetch", "item"))
-    _say(fetched.counts, as_json, adding.noun(site))
+    say(fetched.counts, as_json, adding.noun(site))
     if fetched.fault:
         raise SourceError(fetched.fault)
-
-
-def _say(counts: Counts, as_json: bool, noun: str) -> None:
-    """Prints the counts; for people, with figures spelled out whose names say too little."""
-    figures = counts.figures if as_json else {_LABELS.get(name, name): value for name, value in counts.figures.items()}
-    say(replace(counts, figures=figures), as_json, noun)
 
 
 for command in (oracle.check, oracle.show, oracle.gaps, oracle.merges):

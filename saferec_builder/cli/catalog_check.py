@@ -76,9 +76,8 @@ def gaps(
         for row in rows
     ]
     if len(names):
-        where = many(touched, "conversation", "conversations")
-        text = f"{many(len(names), 'name', 'names')} in {where}, such as {', '.join(examples)}"
-        lines.append(f"no item, or two of one title and year: {text}")
+        text = f"{many(len(names), 'name', 'names')} in {many(touched, 'conversation', 'conversations')}"
+        lines.append(f"no item, or two of one title and year: {text}, such as {', '.join(examples)}")
     if result.redial:
         command = "`saferec-build catalog add redial train_data.jsonl`"
         lines.append(f"ids of ReDial that have a title become items by {command}, the files that you mined")

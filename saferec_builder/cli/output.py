@@ -18,6 +18,10 @@ Repo = Annotated[
     str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
+LABELS = {  # figures whose names say too little to people
+    "on_no_item_here": "on no one item here (none, or several of that title and year)",
+    "id_conflicts": "id conflicts (listed by `saferec-build catalog merges --conflicts`)",
+}
 working = partial(at_work, partial(typer.echo, err=True))  # for a command that counts no steps
 
 
@@ -26,25 +30,24 @@ def line(text: str) -> str:
     return plain(" ".join(text.splitlines()))
 
 
-def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
-    """Prints the counts, for people or as one JSON object; the line of totals only with a `noun`."""
+def say(counts: Counts, as_json: bool, noun: str = "rows", *, writes: bool = True) -> None:
+    """Prints the counts, for people or as one JSON object; the line of totals only with a `noun`. `writes`: the command
+    adds rows, so that some may be there already."""
     if as_json:
         totals = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
         totals |= {"skipped": counts.skipped, "dropped": counts.dropped}
         typer.echo(json.dumps({**totals, **counts.figures}, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():
-        typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}{_example(counts, name)}")
+        typer.echo(f"  {LABELS.get(name, name).replace('_', ' ')}: {line(_text(value))}{_example(counts, name)}")
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
         typer.echo(f"  dropped, {line(reason)}: {n:,}{_example(counts, reason)}")
     if not noun:
         return
     dropped = sum(counts.dropped.values())
     came = many(counts.came, noun.removesuffix("s"), noun)
-    typer.echo(
-        f"{counts.command}: {came} in = {counts.out:,} out + {dropped:,} dropped"
-        f" ({counts.added:,} added, {counts.skipped:,} already there)"
-    )
+    stored = f" ({counts.added:,} added, {counts.skipped:,} already there)" if writes else ""
+    typer.echo(f"{counts.command}: {came} in = {counts.out:,} out + {dropped:,} dropped{stored}")
 
 
 def _example(counts: Counts, name: str) -> str:

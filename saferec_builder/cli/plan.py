@@ -33,7 +33,7 @@ def plan(
         say(replace(counts, figures=figures | planning.figures(forecast)), as_json)
         return
     typer.echo("\n".join(map(line, planning.lines_of(forecast))))
-    say(counts, as_json, "conversations")
+    say(counts, as_json, "conversations", writes=False)
     typer.echo("\n".join(map(line, planning.outcome_lines(forecast))))
     has_shortfall = any(reason != planning.NOTHING for reason in forecast.shortfalls)
     onward(ws, as_json, "mend each shortfall; after that, " if has_shortfall else "", planned=True)

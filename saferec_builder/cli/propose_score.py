@@ -54,8 +54,7 @@ def _lines(score: Score, gold: str) -> list[str]:
             f"evidence: {hits['touches']:.2f} touch the known span, {hits['exact']:.2f} are it, IoU {hits['iou']:.2f}"
         )
     if score.ece is not None:
-        lines.append(f"calibration: ECE {score.ece:.3f}")
-        lines += [_bar(row) for row in score.reliability]
+        lines += [f"calibration: ECE {score.ece:.3f}", *map(_bar, score.reliability)]
     if score.ece_calibrated is not None:
         lines.append(f"isotonic, held out: ECE {score.ece_of_traits_with_50:.3f} -> {score.ece_calibrated:.3f}")
     if deletion := score.deletion:

@@ -55,4 +55,4 @@ def verify(
     result = proof.verified(what, signers=signer, identity=identity, digest=digest, contamination=contamination or ())
     facts = {name: getattr(result, name) for name in ("rows", "digest", "signed", "canary_in", "withdrawn")}
     figures = {"release": f"{result.name} {result.version}"} | {n: v for n, v in facts.items() if v is not None}
-    say(Counts("verify", skipped=result.files, figures=figures), as_json, "files")
+    say(Counts("verify", skipped=result.files, figures=figures), as_json, "files", writes=False)

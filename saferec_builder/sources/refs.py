@@ -69,5 +69,7 @@ def year(value: str) -> int | None:
     if not value.strip():
         return None
     if not re.fullmatch(r"(18|19|20)\d\d", digits(value)):
-        raise Left("wrong year", f"{seen(value)}, expected four digits or nothing")
+        number = digits(value).strip()
+        is_short = number.isdecimal() and len(number) <= 4  # nobody's words
+        raise Left("wrong year", f"{f'found {number}' if is_short else seen(value)}, expected four digits or nothing")
     return int(digits(value))

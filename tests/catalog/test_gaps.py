@@ -93,3 +93,7 @@ def test_gaps_say_where_ids_of_redial_are_read_from(cli, films, tmp_path):
     row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["redial:184418"]}
     cli("mine", "messages", file(tmp_path, "more.jsonl", json.dumps(row)), "-C", films.root)
     assert "`saferec-build catalog add redial train_data.jsonl`" in cli("catalog", "gaps", "-C", films.root).out
+    nameless = REDIAL | {"movieMentions": {"184418": " (2007)", "1": "It  (2017)"}}  # added, it names no film
+    cli("catalog", "add", "redial", file(tmp_path, "train_data.jsonl", json.dumps(nameless)), "-C", films.root)
+    out = cli("catalog", "gaps", "-C", films.root).out
+    assert "such as redial:184418" in out and "catalog add redial" not in out

@@ -30,6 +30,8 @@ def test_merges_are_listed_and_undone(cli, films, tmp_path):
     path = file(tmp_path, "id2info.json", json.dumps(rows))
     added = cli("catalog", "add", "redial", path, "-C", films.root, "--json")
     assert (added.json["items"], added.json["id_conflicts"]) == (6, 1)
+    again = cli("catalog", "add", "redial", path, "-C", films.root).out
+    assert "  id conflicts (listed by `saferec-build catalog merges --conflicts`): 1\n" in again
     listing = cli("catalog", "merges", "-C", films.root, "--json").json
     assert [(m["row"], m["by"], m["other"]) for m in listing["merges"]] == [
         ("redial:1", "imdb:tt0113277", "csv:imdb:tt0113277"),
