@@ -17,7 +17,8 @@ FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill
 venv: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt $(wildcard lock/*.txt)
-	@echo "installing into .venv: some 3 GB to download, with nothing said for some minutes"
+	@echo "installing into .venv: up to $(if $(wildcard .venv/lib/*/site-packages/torch-*),.7,3.2) GB to download," \
+		"with nothing said for some minutes"
 	$(PYTHON) -m venv .venv
 ifeq ($(LOCKED),)
 	@echo "no hashes are known for this system: versions are pinned, their content is not"

@@ -108,6 +108,7 @@ def test_the_registrys_build_a_changed_wheel_and_another_build(project: Path) ->
     (wheels / "some-1.0-py3-none-any.whl").write_bytes(good)
     result = run(project, *make)
     assert result.returncode == 0 and build(project) == "cuda True True", result.stderr
+    assert "up to 3.2 GB" in result.stdout and "up to .7 GB" in run(project, *make, "--dry-run", "--always-make").stdout
     shutil.rmtree(project / ".venv")
     (mine := project / "mine.txt").write_text(wheel(wheels, "torch", "2.13.0+cpu", words="build = 'cpu'"))
     result = run(project, *make)  # the newest build in the index has no known hash
