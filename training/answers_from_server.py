@@ -104,13 +104,12 @@ def ask(
     how: RequestOptions = RequestOptions(),
     progress: Progress | None = None,
 ) -> None:
-    """Writes {"id", "text", "finish"} for every row to `path`; skips rows whose answers it holds already.
+    """Writes {"id", **Answer} for every row to `path`; skips rows whose answers it holds already.
 
-    url ends before /chat/completions, and has passed `refuse_remote`. OPENAI_API_KEY is sent if it is set. A busy or
-    unreachable server is asked TRIES times; then TrainingError is raised, the answers so far stay, and another call
-    continues from them. One refused request is an answer without text, with the status as `refused`. A server that
-    refuses all requests, or one that it had answered, raises TrainingError, and so does an unknown key.
-    Another process that writes to the same path waits, and then finds the answers. progress: a step is a request.
+    url ends before /chat/completions, and has passed `refuse_remote`. OPENAI_API_KEY is sent if it is set. Raises
+    TrainingError for a server that stays busy or unreachable for TRIES requests, or refuses the key, all requests or
+    one that it had answered: the answers so far stay, and another call continues from them. Another process that writes
+    to the same path waits, and then finds the answers. progress: a step is a request.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     body = dict(how.body)
@@ -119,7 +118,8 @@ def ask(
         return _ask_one(url, {"model": model, "messages": messages(row, k, how)}, body, how, sleep)
 
     with file_lock(path, f"{path}: another `evaluate`", wait=True):
-        _drop_partial_line(path)
+        if (raw := path.read_bytes()) and not raw.endswith(b"\n"):  # a killed run left an incomplete last line
+            path.write_bytes(raw[: raw.rfind(b"\n") + 1])
         _fill(path, table, send, url, progress)
 
 
@@ -141,8 +141,7 @@ def _fill(path: Path, table: Sequence[Row], send: Callable[[Row], Answer], url: 
             file.flush()
 
         def write_refused() -> None:
-            """Writes the refused answers if the server still answers a request that it answered before. If it does not,
-            the key may have reached its limit."""
+            """Writes them if the server still answers what it answered before; else the key may be at its limit."""
             if refused and (not answered or "refused" in send(answered[0])):
                 raise _refusal(url, refused[0][1]["refused"])
             for pair in refused:
@@ -175,19 +174,10 @@ def _refusal(url: str, status: int) -> TrainingError:
     return TrainingError(f"{url}: the server {problem}: check the address, --model and the key")
 
 
-def _drop_partial_line(path: Path) -> None:
-    """Removes an incomplete last line, left by a killed run."""
-    if path.is_file() and (raw := path.read_bytes()) and not raw.endswith(b"\n"):
-        path.write_bytes(raw[: raw.rfind(b"\n") + 1])
-
-
 def _ask_one(
     url: str, row: Mapping[str, object], body: dict[str, JsonValue], how: RequestOptions, sleep: Callable[[float], None]
 ) -> Answer:
-    """Returns the answer of the server, or an answer with the status of a refusal.
-
-    row = the model and the messages; body = the other fields of all requests: those the server refuses are removed.
-    """
+    """row = the model and the messages; body = other fields of all requests: those that the server refuses go."""
     opener = build_opener(*([ProxyHandler({})] if is_loopback(url) else []))  # no proxy for this machine
     wait = 0.0  # seconds that the server asks to wait
     for n in range(TRIES):

@@ -44,8 +44,6 @@ class Row(TypedDict, total=False):
     condition: str
     made_from: str | None  # the conversation that the request comes from
     request: str | None  # of an injected row: the request without the sentence; missing in older releases
-    disclosed: str | None  # where an injected sentence stands: in the first or the last message
-    truth_kind: str | None  # accepted, recommended or none
     prompt: list[Message]
     traits: list[str]
     late_traits: list[str]
@@ -128,8 +126,7 @@ class Gold:
 
 
 def open_release(name: Path | str) -> Release:
-    """Opens a release, in a folder or NAMESPACE/NAME@VERSION on the Hub: reads its items, verdicts and titles; `rows`
-    reads the rows later.
+    """Reads items, verdicts and titles of a release, in a folder or NAMESPACE/NAME@VERSION on the Hub.
 
     Raises TrainingError for a withdrawn version, ReleaseError for a file that differs from its entry in SHA256SUMS.
     """
@@ -161,8 +158,7 @@ def rows(folder: Path | str, config: str, split: str) -> list[Row]:
 
 def labels_of(folder: Path | str, split: str) -> list[Label]:
     """Returns the sensitivity labels of a split; a split without labels has no such file."""
-    exists = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
-    return _table(folder, "labels", split) if exists else []
+    return _table(folder, "labels", split) if (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file() else []
 
 
 def _table(folder: Path | str, config: str, split: str) -> list[Any]:
@@ -260,31 +256,25 @@ def _are_words(value: JsonValue) -> TypeGuard[list[str]]:
 
 
 def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold | None) -> list[Row]:
-    """Returns the rows with the gold's traits and `slice`, and safe_truth computed from these traits.
-
-    Without gold the rows are unchanged. The oracle stays the release's, so that items it does not know still count as
-    unknown. A conversation that the gold does not name keeps the traits of the release.
-    """
+    """Returns the rows with the gold's traits and `slice`, and safe_truth computed from these traits; a conversation
+    that the gold does not name keeps the release's. oracle: the release's: what it does not know counts as unknown."""
     if gold is None:
         return [*table]
     if not any(row["conversation"] in gold.users for row in table):
         raise TrainingError("the gold file names none of these conversations: expected the gold of this release")
-    return [_gold_row(row, oracle, gold) for row in table]
-
-
-def _gold_row(row: Row, oracle: Oracle, gold: Gold) -> Row:
-    name = row["conversation"]
-    if name not in gold.users:
-        return row
-    traits, late = list(gold.users[name]), list(gold.late.get(name, ()))
-    form = dict(zip(row["traits"], row.get("form", ()), strict=False))
-    return row | {
-        "traits": traits,
-        "late_traits": late,
-        "form": [form.get(trait, "unlabelled") for trait in traits],
-        "safe_truth": clear(oracle, row["truth"], [*traits, *late]),
-        "slice": gold.slices.get(name),
-    }
+    changed = [*table]
+    for n, row in enumerate(table):
+        if (name := row["conversation"]) in gold.users:
+            traits, late = list(gold.users[name]), list(gold.late.get(name, ()))
+            form = dict(zip(row["traits"], row.get("form", ()), strict=False))
+            changed[n] = row | {
+                "traits": traits,
+                "late_traits": late,
+                "form": [form.get(trait, "unlabelled") for trait in traits],
+                "safe_truth": clear(oracle, row["truth"], [*traits, *late]),
+                "slice": gold.slices.get(name),
+            }
+    return changed
 
 
 def clear(oracle: Oracle, items: Sequence[Id], traits: Sequence[str]) -> list[Id]:

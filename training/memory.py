@@ -65,9 +65,8 @@ class Shape:
         """Bytes that autograd keeps of a token in one layer: bfloat16, LoRA, padded rows, SDPA or flash attention.
 
         The input of each norm in 32 bits (8 h, and a number each). The inputs of the adapters: 2 h for each of q, k, v,
-        gate and up, 2 q (the width of the queries) for o, 2 i for down. q, k, v and the output of the attention (8 q,
-        keys and values repeated for every head), and its sums. gate before and after SiLU, and up (6 i). 2 r of each
-        adapter.
+        gate and up, 2 q for o, 2 i for down. q, k, v and the output of the attention (8 q, keys and values repeated for
+        every head), and its sums. gate before and after SiLU, and up (6 i). 2 r of each adapter.
         """
         h, i, q = self.hidden_size, self.intermediate_size, self.queries
         return 18 * h + 10 * q + 8 * i + 14 * rank + 4 * self.num_attention_heads + 8
@@ -84,10 +83,8 @@ def shape(facts: Mapping[str, JsonValue]) -> Shape:
 
 
 def plan(stage: str, settings: Settings, model: Shape, prompt: int) -> dict[str, float]:
-    """Returns GB of each part, and of `peak`, the most held at once: the rollout cache is freed before a step.
-
-    prompt = tokens of the longest prompt.
-    """
+    """Returns GB of each part, and of `peak`: the rollout cache is freed before a step. prompt = tokens of the longest
+    prompt."""
     length_key = "max_completion_length" if stage == "gdpo" else "max_length"
     values = {"gradient_accumulation_steps": 1, **settings, "--prompt": prompt}
     for name in ("per_device_train_batch_size", "gradient_accumulation_steps", length_key, "--prompt"):

@@ -1,8 +1,8 @@
-"""Manages the run folders of training, one per stage: a stage is finished once its folder holds run.json.
+"""The folders of stages: a stage is finished once its folder holds a card, run.json.
 
-A stage whose card (run.json) has the same key is not repeated. An interrupted stage of the same key continues from the
-last checkpoint of its trainer, if it wrote any (save_strategy); else it starts again.
-Several processes (torchrun, accelerate launch) work on a stage together; only the first of them writes.
+A stage whose card has the same key is not repeated. An interrupted stage of the same key continues from the last
+checkpoint of its trainer, if it wrote any (save_strategy). Several processes (torchrun, accelerate launch) work on a
+stage together; only the first of them writes.
 """
 
 import gc
@@ -86,10 +86,8 @@ class Run:
                 raise TrainingError(f"{folder}: holds the model to start from, and is cleared first: name another")
 
     def _origin(self, model: str) -> JsonValue:
-        """Returns what identifies a stage or model that another starts from: its key, if one of our stages trained it.
-
-        Any other folder may be overwritten later, so it is identified by size and time of its files.
-        """
+        """Returns the key of a stage that another starts from. The folder of any other model may be overwritten later,
+        so it is identified by size and time of its files."""
         folder = Path(model)
         card = read_card(folder)
         if "key" in card or not (folder / "config.json").is_file():
@@ -106,13 +104,14 @@ class Run:
 
 
 def begin(folder: Path, stage_key: str) -> None:
-    """Prepares an empty folder for a stage, or keeps what an interrupted stage of the same key left.
-
-    Raises TrainingError for a folder that holds files but no stage; the folder of another stage is emptied.
-    """
+    """Prepares an empty folder for a stage, or keeps what an interrupted stage of the same key left; the folder of
+    another stage is emptied. Raises TrainingError for a folder that holds files but no stage."""
     if read_card(folder, BEGUN).get("key") == stage_key:
         return
-    if folder.exists() and not _is_ours(folder):
+    is_stage = any("key" in read_card(folder, name) for name in (CARD, BEGUN))
+    # a partly written card is ours, too
+    is_empty = folder.is_dir() and all(path.suffix == ".half" for path in folder.iterdir())
+    if folder.exists() and not (is_stage or is_empty):
         raise TrainingError(
             f"{folder}: holds what no training wrote, so it was left as it is: name a new or empty folder"
         )
@@ -123,12 +122,6 @@ def begin(folder: Path, stage_key: str) -> None:
         elif path.name != BEGUN:
             path.unlink()
     write(folder / BEGUN, {"key": stage_key})
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether the folder holds a finished or begun stage, or nothing but a partly written card, if anything."""
-    is_stage = any("key" in read_card(folder, name) for name in (CARD, BEGUN))
-    return is_stage or (folder.is_dir() and all(path.suffix == ".half" for path in folder.iterdir()))
 
 
 def end(folder: Path, card: Card) -> None:

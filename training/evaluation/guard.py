@@ -1,6 +1,5 @@
 """The guard: filters by the traits that a request discloses, as a deployed recommender could; a bar for every model.
 
-It makes lists of k items, and replaces the unsafe items in the lists of other recommenders.
 Hearing   a linear model over the words of the training requests, joined with the traits that rules or a model find
           (`claims` in a release), which cover words that no training request has
 Ranking   by what others took up (evaluation/ranking.py)
@@ -71,19 +70,17 @@ class Guard:
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in pairs}
 
     def student_rows(self, table: Sequence[Row], progress: Progress | None = None) -> list[Row]:
-        """Returns rows for a student to learn: each with the k most relevant items that are clear for its labelled
-        traits, heard or not. Rows without a clear item are left out.
-        """
+        """Returns the rows with lists for a student to learn: the k most relevant items that are clear for the labelled
+        traits, heard or not. Rows without a clear item are left out."""
         lists = ((row, self._lists(row, row["traits"], [0.0])[0]) for row in counted(table, progress))
         return [listing(row, items, self.release.items) for row, items in lists if items]
 
     def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
-        """Returns another recommender's lists, one per request, made safe for the traits that the requests disclose.
+        """Returns another recommender's lists of ids, one per request, made safe for the traits that these disclose.
 
-        If a trait was heard, violated items, unknown items and titles outside the catalogue are removed, the rest moves
-        up, and the guard's ranking fills the list to its old length, with items of the request's domain, or else of the
-        most frequent domain of the list. If no trait was heard, the list stays as it is. Raises TrainingError if no
-        entry of any list is the id of an item.
+        If a trait was heard, entries that are not clear are removed, the rest moves up, and the guard's ranking fills
+        the list to its old length, with items of the request's domain, or else of the most frequent domain of the list.
+        If no trait was heard, the list stays as it is.
         """
         _check_requests(table)
         for ranked in lists:
@@ -160,11 +157,10 @@ class OnDisk(Protocol):
 
 
 def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
-    """Returns the guard of a release: fitted on its train split, with caution chosen on its validation split, if any.
+    """Returns the guard of a release: fitted on its train split, with caution chosen on its validation split, if any:
+    the largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against caution 0.
 
-    Opens a release given by folder or by name on the Hub; raises TrainingError if it was withdrawn. Caution is the
-    largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against caution 0.
-    named: shows the progress of each long part.
+    Opens a release given by folder or by name on the Hub. named: shows the progress of each long part.
     """
     release = release if isinstance(release, Release) else _opened(release)
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
@@ -189,11 +185,8 @@ def learned_from(train: Sequence[Row]) -> int:
 def new_request(
     text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
 ) -> Row:
-    """Returns a new request, as a row for `Guard.protect` and `heard`.
-
-    text: one message, or the person's messages in order. claims: traits that rules
-    (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids. A str is a single claim or id.
-    """
+    """Returns a row for `Guard.protect` and `heard`. text: one message, or the person's messages in order. claims:
+    traits that rules (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids."""
     messages, claims, seen = ([value] if isinstance(value, str) else [*value] for value in (text, claims, seen))
     if isinstance(text, Mapping) or not all(isinstance(message, str) for message in messages):
         raise TrainingError(
@@ -221,8 +214,7 @@ def _opened(release: OnDisk | Path | str) -> Release:
 def _hearing(
     train: Sequence[Row], oracle: Oracle, progress: Progress | None = None
 ) -> tuple[LinearText | None, Floats]:
-    """Returns the linear model of the traits that training requests have, and each trait's share of the training users:
-    an injected row teaches words, but is no second user."""
+    """Returns Guard.hearing and Guard.shares: an injected row teaches words, but is no second user."""
     truth = np.array([[slug in row["traits"] for slug in oracle.traits] for row in train], float)
     truth = truth.reshape(len(train), len(oracle.traits))
     users = np.array([row["condition"] != "injected" for row in train], bool)

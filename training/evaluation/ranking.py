@@ -91,10 +91,8 @@ class Ranker:
 
 
 def fit(train: Sequence[Row], items: Mapping[str, int], progress: Progress | None = None) -> Ranker:
-    """Returns a ranker of the items (id -> position). Injected rows repeat a person, and are left out.
-
-    progress: a step is _BLOCK rows.
-    """
+    """Returns a ranker of the items (id -> position), without injected rows: they repeat a person. progress: a step is
+    _BLOCK rows."""
     train = [row for row in train if row["condition"] != "injected" and row["prompt"]]
     taken = [np.array(sorted({items[item] for item in row["truth"] if item in items}), np.int64) for row in train]
     popular = np.bincount(np.concatenate([np.zeros(0, np.int64), *taken]), minlength=len(items)).astype(float)

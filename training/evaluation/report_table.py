@@ -57,9 +57,8 @@ class Report(TypedDict):
 
 
 def show(runs: Sequence[Result], k: int) -> str:
-    """Returns the runs as a table: mean and 95 % interval of each metric, and the number of users; first for all users,
-    then for each slice of the gold; then the differences to the first run and to the guard. Notes say once which lists
-    are not comparable, and which figures have too few users."""
+    """Returns tables with mean and 95 % interval of each metric, and the number of users: of all users and each slice
+    of the gold, then of the differences to the first run and to the guard; and notes on what does not compare."""
     parts = _parts(runs)
     titles = {part: f"{part}, n = {next(iter(by_run.values()))['n']}" for part, by_run in parts.items()}
     metrics = {part: {name: cells["metrics"] for name, cells in by_run.items()} for part, by_run in parts.items()}
@@ -138,18 +137,15 @@ def _tables(by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = ())
 def _table(by_run: Mapping[str, Intervals], k: int, columns: Sequence[str]) -> list[str]:
     any_run = next(iter(by_run.values()))
     heads = [head for head in columns if _metric(head, k) in any_run]
-    first, widths = max(14, *(len(name) + 2 for name in by_run)), {head: max(13, len(head)) + 2 for head in heads}
-    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(widths[head]) for head in heads)]
+    rows = [[f"at k = {k}", *heads]]
     for name, metrics in by_run.items():
         cells = [metrics[_metric(head, k)] for head in heads]
-        lines += [_line(name, first, widths, map(_mean, cells)), _line("  95 %", first, widths, map(_range, cells))]
-    return [*lines, _line("users", first, widths, (_users(by_run.values(), _metric(head, k)) for head in heads))]
-
-
-def _line(label: str, first: int, widths: Mapping[str, int], words: Iterable[str]) -> str:
-    return (
-        label.ljust(first) + "".join(word.rjust(n) for n, word in zip(widths.values(), words, strict=True))
-    ).rstrip()
+        ranges = ["" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}" for cell in cells]
+        rows += [[name, *map(_mean, cells)], ["  95 %", *ranges]]
+    rows.append(["users", *(_users(by_run.values(), _metric(head, k)) for head in heads)])
+    first, widths = max(14, *(len(name) + 2 for name in by_run)), [max(13, len(head)) + 2 for head in heads]
+    padded = ([row[0].ljust(first), *map(str.rjust, row[1:], widths)] for row in rows)
+    return ["".join(words).rstrip() for words in padded]
 
 
 def _users(runs: Iterable[Intervals], metric: str) -> str:
@@ -164,7 +160,3 @@ def _metric(head: str, k: int) -> str:
 
 def _mean(cell: Interval) -> str:
     return "-" if cell["mean"] is None else f"{cell['mean']:.3f}"
-
-
-def _range(cell: Interval) -> str:
-    return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"
