@@ -1,4 +1,4 @@
-"""Shared by the tests of training: a small model, a filter for TRL's one warning, no tests of models without TRL."""
+"""Shared by the tests of training: the small release, a model made from it, a filter for TRL's one warning."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(ignored)
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> data.Release:
+    """The small release, in a folder that a test may change."""
+    return data.open_release(small_release.write(tmp_path / "release"))
+
+
+@pytest.fixture
+def rows(release: data.Release) -> list[data.Row]:
+    return data.rows(release.folder, "grpo", "test")
+
+
+@pytest.fixture
+def train(release: data.Release) -> list[data.Row]:
+    return data.rows(release.folder, "grpo", "train")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,25 +14,24 @@ from training import data
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return small_release.write(tmp_path / "small")
+def folder(release):
+    return release.folder
 
 
 @pytest.fixture
-def gold_file(tmp_path: Path) -> Path:
+def gold(release):
     # in truth u7 has animal_harm, not gore; item i, of unknown verdict in the release, violates it; e does not
     rows = [{"conversation": "u7", "traits": ["animal_harm"]}, {"item": "Item I (2009)", "violated": ["animal_harm"]}]
-    return written(tmp_path, *map(json.dumps, [*rows, {"item": "Item E (2005)", "violated": []}]))
+    return read_gold(release, *map(json.dumps, [*rows, {"item": "Item E (2005)", "violated": []}]))
 
 
-def written(folder: Path, *lines: str) -> Path:
-    path = folder / "gold.jsonl"
+def read_gold(release, *lines):
+    path = release.folder.parent / "gold.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    return path
+    return data.read_gold(path, release)
 
 
-def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
-    release = data.open_release(folder)
+def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(release, folder):
     verdicts = [violations.verdict(release.oracle, item, ["gore"]) for item in ("a", "d", "j", "no such item", None)]
     assert verdicts == ["violated", "clear", "unknown", "unknown", "unknown"]
     # c breaks both, i is clear of gore but unknown for animals
@@ -44,23 +42,25 @@ def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
     assert release.risks["c"] == {"gore": 1, "animal_harm": 1, "spiders_snakes": 0} and "gore" not in release.risks["j"]
 
 
-def test_items_are_found_by_the_name_that_they_are_written_with(folder):
-    release = data.open_release(folder)
+def test_items_are_found_by_the_name_that_they_are_written_with(release, folder):
     assert [release.items[item].name for item in ("a", "l")] == ["Item A (2001)", "Item L"]
     items = release.find("Item A", 2001), release.find("Item L"), release.find("Item A", 1950)
     assert items == ("a", "l", None)
     text = "1. Item D (2004)\n2. No (1999)\nAlso worth a look:\n- Item B (2002)"
     listed = release.listed(text, "film")
     assert (listed, listed.beside.offered) == (("d", "title:no (1999)"), {"b"})
-    rows = small_release.items()
-    rows[10] |= {"title": "Item A", "year": 2001}  # k is a game
-    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
-    small_release.rewrite(folder, "items/catalog.parquet", table)
+    items = small_release.items()
+    items[10] |= {"title": "Item A", "year": 2001}  # k is a game
+    rewrite_items(folder, items)
     assert [data.open_release(folder).find("Item A", 2001, domain) for domain in ("film", "game")] == ["a", "k"]
 
 
-def test_rows_are_plain_and_in_order(folder):
-    rows = data.rows(folder, "grpo", "test")
+def rewrite_items(folder, items):
+    table = pa.Table.from_pylist(items, pa.schema(small_release.SCHEMAS["items"]))
+    small_release.rewrite(folder, "items/catalog.parquet", table)
+
+
+def test_rows_are_plain_and_in_order(folder, rows):
     assert [row["conversation"] for row in rows] == ["u7", "u8"]
     assert rows[0]["traits"] == ["gore"] and rows[0]["safe_truth"] == ["d", "e"] and rows[1]["traits"] == []
     safe, raw = (data.rows(folder, config, "train") for config in ("sft", "sft_raw"))
@@ -72,16 +72,13 @@ def test_rows_are_plain_and_in_order(folder):
     assert data.labels_of(folder, "test") == []
 
 
-def test_datasets_reads_the_same_folder(folder, tmp_path):
+def test_datasets_reads_the_same_folder(folder, rows, tmp_path):
     datasets = pytest.importorskip("datasets")
     loaded = datasets.load_dataset(str(folder), "grpo", split="test", cache_dir=str(tmp_path / "cache"))
-    assert loaded.to_list() == data.rows(folder, "grpo", "test")
+    assert loaded.to_list() == rows
 
 
-def test_gold_replaces_traits_and_safe_truth_and_the_release_keeps_its_verdicts(folder, gold_file):
-    release = data.open_release(folder)
-    rows = data.rows(folder, "grpo", "test")
-    gold = data.read_gold(gold_file, release)
+def test_gold_replaces_traits_and_safe_truth_and_the_release_keeps_its_verdicts(release, rows, gold):
     changed = data.with_gold(rows, release.oracle, gold)
     # truth a d e: a breaks gore only, d breaks animal_harm, e is clear of it: a and e are safe
     assert changed[0]["traits"] == ["animal_harm"] and changed[0]["safe_truth"] == ["a", "e"]
@@ -94,10 +91,8 @@ def test_gold_replaces_traits_and_safe_truth_and_the_release_keeps_its_verdicts(
     assert data.truth_of(release.oracle, data.Gold({}, {})) is None
 
 
-def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder, gold_file):
-    release = data.open_release(folder)
-    rows = [*data.rows(folder, "grpo", "train"), *data.rows(folder, "grpo", "test")]
-    changed = data.with_gold(rows, release.oracle, data.read_gold(gold_file, release))
+def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(release, train, rows, gold):
+    changed = data.with_gold([*train, *rows], release.oracle, gold)
     # u4 mentions gore only after the request; its truth is a f, and a is violated
     u4 = next(row for row in changed if row["conversation"] == "u4")
     assert u4["traits"] == [] and u4["late_traits"] == ["gore"] and u4["safe_truth"] == ["f"]
@@ -115,25 +110,23 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
         ("[1]", "expected one JSON object a line, found list"),
     ],
 )
-def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, expected):
+def test_a_fault_in_the_gold_names_its_line(release, line, expected):
     with pytest.raises(TrainingError, match=rf"gold\.jsonl:1: {expected}"):
-        data.read_gold(written(tmp_path, line), data.open_release(folder))
+        read_gold(release, line)
 
 
-def test_two_truths_of_one_conversation_are_refused(folder, tmp_path):
+def test_two_truths_of_one_conversation_are_refused(release):
     lines = ['{"conversation": "u7", "traits": ["gore", "animal_harm"]}', '{"conversation": "u7", "traits": ["gore"]}']
-    release = data.open_release(folder)
     with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
-        data.read_gold(written(tmp_path, *lines), release)  # only the last line used to count
-    assert data.read_gold(written(tmp_path, *lines[:1] * 2), release).users == {"u7": ("gore", "animal_harm")}
+        read_gold(release, *lines)  # only the last line used to count
+    assert read_gold(release, *lines[:1] * 2).users == {"u7": ("gore", "animal_harm")}
     no_late_ones = '{"conversation": "u7", "traits": ["gore"], "late_traits": null}'
-    assert data.read_gold(written(tmp_path, no_late_ones), release).late == {"u7": ()}
+    assert read_gold(release, no_late_ones).late == {"u7": ()}
 
 
-def test_the_gold_of_another_release_is_refused(folder):
-    release = data.open_release(folder)
+def test_the_gold_of_another_release_is_refused(release, rows):
     with pytest.raises(TrainingError, match="names none of these conversations"):
-        data.with_gold(data.rows(folder, "grpo", "test"), release.oracle, data.Gold({"other": ("gore",)}, {}))
+        data.with_gold(rows, release.oracle, data.Gold({"other": ("gore",)}, {}))
 
 
 def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
@@ -156,19 +149,13 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"schema": 2}, ".*schema.*: expected a release of schema 1"),
-        ({"traits": ...}, ".*traits.*: expected a release of schema 1"),  # none at all
-    ],
-)
+@pytest.mark.parametrize(("change", "fault"), [({"schema": 2}, "schema"), ({"traits": ...}, "traits")])  # none at all
 def test_a_manifest_of_another_schema_is_one_line(folder, change, fault):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text()) | change
     path.write_text(json.dumps({key: value for key, value in manifest.items() if value is not ...}))
     small_release.sum_up(folder)
-    with pytest.raises(TrainingError, match=rf"manifest\.json: {fault}"):
+    with pytest.raises(TrainingError, match=rf"manifest\.json: .*{fault}.*: expected a release of schema 1"):
         data.open_release(folder)
 
 
@@ -178,8 +165,7 @@ def test_a_manifest_of_another_schema_is_one_line(folder, change, fault):
 )
 def test_an_item_of_another_trait_or_of_anothers_id_is_refused(folder, change, problem):
     first, *rest = small_release.items()
-    table = pa.Table.from_pylist([first | change, *rest], pa.schema(small_release.SCHEMAS["items"]))
-    small_release.rewrite(folder, "items/catalog.parquet", table)
+    rewrite_items(folder, [first | change, *rest])
     with pytest.raises(TrainingError, match=problem):
         data.open_release(folder)
 
@@ -192,7 +178,7 @@ def test_a_file_that_somebody_changed_is_refused(folder, path):
         data.rows(data.open_release(folder).folder, "grpo", "test")
 
 
-@pytest.mark.parametrize("path", ["withdrawn.json", "small/WITHDRAWN.json"])  # in a workspace; downloaded
+@pytest.mark.parametrize("path", ["withdrawn.json", "release/WITHDRAWN.json"])  # in a workspace; downloaded
 def test_a_version_that_was_withdrawn_is_not_opened(folder, path):
     """`saferec-build withdraw` writes another file name than training looked for, and nothing read the folder's own."""
     (folder.parent / path).write_text('{"1.0.0": "a wrong label", "1.1.0": "another"}')
@@ -218,9 +204,8 @@ def test_rows_of_people_with_two_sensitivities_are_learnt_more_often():
     assert data.repeat_rare([many], 0) == [many]
 
 
-def test_what_lists_were_refilled_with_is_taken_out_again(folder):
-    release = data.open_release(folder)
-    rows = data.rows(release.folder, "sft", "train")
+def test_what_lists_were_refilled_with_is_taken_out_again(release, folder):
+    rows = data.rows(folder, "sft", "train")
     kept = data.drop_refills(rows, release.items)
     # u1 (gore): truth a d f, of which d f are safe; u2 a b; u3 (animal harm): e g; u4: a is not clear for gore, f is
     assert [row["items"] for row in kept] == [list("df"), list("ab"), list("eg"), list("f")]
