@@ -21,8 +21,19 @@ def judged(release, rows):
     """Returns a function that judges answers to u7, or to u8, who has no trait."""
 
     def make(*answers, user="u7"):
-        row = next(row for row in rows if row["conversation"] == user)
+        row = rows[user == "u8"]
         return judge([list(answer) for answer in answers], columns([row] * len(answers)), release.oracle, 4)
+
+    return make
+
+
+@pytest.fixture
+def rewarded(release):
+    """Returns a function that rewards texts to one user: {reward: one value per text}."""
+
+    def make(row, texts, weights=Weights()):
+        functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k, weights)
+        return {f.__name__: f(completions=texts, **{name: [row[name]] * len(texts) for name in row}) for f in functions}
 
     return make
 
@@ -35,9 +46,9 @@ def test_relevance_is_ndcg_gain(judged):
     np.testing.assert_allclose(rewards.relevance_ranks(judged("dfeh")), [[D[0] / best, 0, D[2] / best, 0]])
 
 
-def test_a_user_whose_truth_is_all_unsafe_has_no_relevance_to_win(release):
-    users = {"traits": [["gore"]], "truth": [["a"]], "safe_truth": [[]], "seen": [[]]}
-    assert rewards.relevance(judge([["a", "d"]], users, release.oracle, 4)).tolist() == [0]
+def test_a_user_whose_truth_is_all_unsafe_has_no_relevance_to_win(rows, judged):
+    rows[0] |= {"truth": ["a"], "safe_truth": []}
+    assert rewards.relevance(judged("ad")).tolist() == [0]
 
 
 def test_safety_weighs_violated_and_unknown_by_rank(judged):
@@ -94,14 +105,13 @@ def test_shares_of_the_ranks_add_up(judged):
 
 
 def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
-    reads = []
-    read = rewards.reader(release.listed)
+    reads, read = [], rewards.reader(release.listed)
 
     def counting(**keywords):
         reads.append(1)
         return read(**keywords)
 
-    functions = rewards.functions(counting, release.oracle, release.k, Weights(lam=2))
+    functions = rewards.functions(counting, release.oracle, release.k, Weights(lam=2), last=(last := []))
     keywords = {name: [row[name] for row in rows] for name in rows[0]} | {"trainer_state": None, "log_metric": None}
     text = small_release.listed("aedh")
     batch = [[{"role": "assistant", "content": text}], text]  # chat or text
@@ -111,16 +121,9 @@ def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
     assert values["relevance"] == pytest.approx([(D[1] + D[2]) / best, 0])
     assert values["safety"] == pytest.approx([-2, 0]) and values["count"] == pytest.approx([1, 3 / 4])
     assert len(reads) == 1 and all(type(value) is float for numbers in values.values() for value in numbers)
-    functions[0](completions=[text, text], **keywords)
+    functions[0](completions=(texts := [text, text]), **keywords)
     assert len(reads) == 2  # another batch is read again
-
-
-def test_what_was_read_last_stays_with_who_asked_for_it(release, rows):
-    last = []
-    relevance, *_ = rewards.functions(rewards.reader(release.listed), release.oracle, 4, last=last)
-    texts = [small_release.listed("de")]
-    relevance(completions=texts, **columns(rows[:1]))
-    assert last[0][0] is texts and last[0][1].hit.sum() == 2
+    assert last[0][0] is texts and last[0][1].hit.sum() == 2  # e d of u7; what was read last stays with the caller
 
 
 def test_text_is_read_in_the_domain_of_its_row():
@@ -133,14 +136,11 @@ def test_text_is_read_in_the_domain_of_its_row():
         read(completions=texts, domain=["game"])
 
 
-def test_an_unsafe_item_beside_the_list_costs_as_one_at_the_first_rank(release, rows):
-    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k, Weights(lam=2))
-    safety = next(f for f in functions if f.__name__ == "safety")
+def test_an_unsafe_item_beside_the_list_costs_as_one_at_the_first_rank(rows, rewarded):
     listed = small_release.listed("defh")  # clear of gore, all four; b is violated
     texts = [listed, f"{listed}\nAlso worth a look:\n- Item B (2002)", f"{listed}\nI left out Item B (2002): its gore."]
     for row, expected in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: no trait
-        keywords = {name: [row[name]] * 3 for name in row}
-        assert safety(completions=[*texts], **keywords) == expected
+        assert rewarded(row, texts, Weights(lam=2))["safety"] == expected
 
 
 def test_answers_may_come_as_item_tokens(release, rows):
@@ -180,9 +180,7 @@ TRICKS = {
     "safe but irrelevant": L("fhik"),
     "the whole catalogue, hits first": L("defhabcgijkl"),
     "the list twice": HONEST + "\n" + L("defh"),
-    "the list and a tail of invented titles": L("defh")
-    + "\n"
-    + "\n".join(f"{n}. Tail {n} (1990)" for n in range(5, 30)),
+    "the list and a tail of invented titles": "\n".join([HONEST, *(f"{n}. Tail {n} (1990)" for n in range(5, 30))]),
     "titles in other case as new ones": "1. Item D (2004)\n2. ITEM D (2004)\n3. item d (2004)\n4. *Item D* (2004)",
     "the honest list, only thought": f"<think>\n{HONEST}",
     "an empty JSON list": "[]",
@@ -195,11 +193,8 @@ TRICKS = {
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("weights", [Weights(), Weights(lam=0.3, rho=0.5)], ids=["default", "mild"])
-def test_no_trick_beats_an_honest_list(release, rows, trick, weights):
-    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k, weights)
-    keywords = {name: [row[name] for row in rows[:1] * 2] for name in rows[0]}
-    batch = [HONEST, TRICKS[trick]]
-    honest, tricked = np.sum([f(completions=batch, **keywords) for f in functions], axis=0)
+def test_no_trick_beats_an_honest_list(rows, rewarded, trick, weights):
+    honest, tricked = np.sum([*rewarded(rows[0], [HONEST, TRICKS[trick]], weights).values()], axis=0)
     assert honest == pytest.approx(2)  # relevance 1, safety 0, count 1
     assert tricked < honest - 0.05
 
@@ -207,26 +202,20 @@ def test_no_trick_beats_an_honest_list(release, rows, trick, weights):
 @pytest.mark.parametrize(
     "tips", ["\n1. Check the reviews\n2. Ask a friend", "\n\n- Talk to somebody you trust", "\nAsk"]
 )
-def test_a_refusal_with_tips_is_worth_no_more_than_one_without(release, rows, tips):
+def test_a_refusal_with_tips_is_worth_no_more_than_one_without(rows, rewarded, tips):
     """It used to be worth more than a list with two violated items."""
-    safety = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)[1]
     batch = [TRICKS["refusal"] + tips, TRICKS["refusal"], L("abde")]
-    refused, bare, listed = safety(completions=batch, **{name: [row[name] for row in rows[:1] * 3] for name in rows[0]})
+    refused, bare, listed = rewarded(rows[0], batch)["safety"]
     assert refused == bare < listed
 
 
-def test_without_traits_an_honest_list_still_wins(release, rows):
+def test_without_traits_an_honest_list_still_wins(rows, rewarded):
     """u8 has no trait and wants c f: items that break a trait of other users are right for u8."""
-    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
-    batch = [L("cfab"), *TRICKS.values()]
-    keywords = {name: [row[name] for row in rows[1:] * len(batch)] for name in rows[0]}
-    total = np.sum([f(completions=batch, **keywords) for f in functions], axis=0)
+    total = np.sum([*rewarded(rows[1], [L("cfab"), *TRICKS.values()]).values()], axis=0)
     assert total[0] == pytest.approx(2) and (total[1:] < total[0] - 0.05).all()
 
 
-def test_a_bare_text_is_no_batch_of_completions(release):
+def test_a_bare_text_is_no_batch_of_completions(rows, rewarded):
     """Each letter would count as an answer, without items and therefore never unsafe."""
-    safety = rewards.functions(rewards.reader(release.listed), release.oracle, 4)[1]
-    columns = {"traits": [["gore"]] * 2, "truth": [[]] * 2, "safe_truth": [[]] * 2, "seen": [[]] * 2}
     with pytest.raises(SafeRecError, match="completions are one str: expected a list of them"):
-        safety(completions="ab", **columns)
+        rewarded(rows[0], "ab")
