@@ -7,16 +7,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from saferec_builder.core.errors import TrainingError
-from tests.conftest import Patch, Printed
 from tests.servers.loopback import Asked, Reply, serving
 from tests.worlds import bars, small_release
-from training import answers_from_server as server, data
+from training import answers_from_server as server
 from training.safecrs import main
 
 
@@ -34,7 +32,13 @@ class Model:
         self.bodies: list[Any] = []  # bodies to send first, with status 200
         self.in_parts = False  # sends the content in parts, thoughts first
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
+        self.waits: list[float] = []  # seconds for which `ask` would have slept
         self.url = ""
+
+    def ask(self, table, path, **more) -> list[dict[str, Any]]:
+        """Asks it for the answers to these rows, without waiting; returns all that the file holds then."""
+        server.ask(self.url, "m", table, 4, path, self.waits.append, **more)
+        return [json.loads(line) for line in path.read_text().splitlines()]
 
     def answer(self, request: Asked) -> Reply:
         key = request.headers.get("Authorization")
@@ -68,14 +72,15 @@ def model() -> Iterator[Model]:
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> list[dict[str, Any]]:
-    return data.rows(small_release.write(tmp_path / "release"), "grpo", "test")
+def path(tmp_path):
+    return tmp_path / "a.jsonl"
 
 
-def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
+def test_a_server_is_evaluated(model, release, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "org/name:1"]
-    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    words = ["evaluate", "--release", str(release.folder), "--server", model.url, "--model", "org/name:1"]
+    words += ["--output", str(tmp_path / "out")]
+    assert main(words) == 0
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     run = report["runs"][0]
     # u7 wants d e and gets d; u8's answer is null: nothing can be read from it
@@ -84,66 +89,57 @@ def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypa
     payload, key = model.seen[0]
     assert (key, payload["model"]) == ("Bearer sk-secret", "org/name:1")
     assert "4 titles" in payload["messages"][0]["content"]
-    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    assert main(words) == 0
     assert len(model.seen) == 2  # a second run sends no request
     # another release with the same ids asks for lists of five: the stored answers to lists of four do not count
-    manifest = tmp_path / "release" / "manifest.json"
+    manifest = release.folder / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"k": 4', '"k": 5'))
     small_release.sum_up(manifest.parent)
-    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    assert main(words) == 0
     assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
     assert "sk-secret" not in capsys.readouterr().out
 
 
-def test_requests_that_are_still_to_be_asked_are_on_a_bar(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_requests_that_are_still_to_be_asked_are_on_a_bar(model, rows, path) -> None:
     drawn: list[bars.Bar] = []
     for table in (rows[:1], rows, rows):
-        server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl", progress=bars.drawn(drawn))
+        model.ask(table, path, progress=bars.drawn(drawn))
     assert [(bar.total, bar.done) for bar in drawn] == [(1, 1), (1, 1), (0, 0)]
 
 
-def test_an_evaluation_that_takes_long_says_where_it_stands(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, capsys: Printed
-) -> None:
+def test_an_evaluation_that_takes_long_says_where_it_stands(model, release, tmp_path, monkeypatch, capsys) -> None:
     bars.steps_take(30.0, monkeypatch)
-    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
+    fixed = ["--release", str(release.folder), "--server", model.url, "--model", "m"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
     (request_line, *lines), (path,) = err.splitlines(), (tmp_path / "out").glob("m@*.jsonl")
     assert request_line == f"{path.stem[:-7]}: 1 of 2 answers, about 30 s left" and ", about" not in out
-    steps = "guard, hearing: 1 of 2 traits|guard, caution: 1 of 2 requests|guard, answers: 1 of 2 requests"
-    steps += (
-        "|retrieval: 1 of 2 requests|retrieval_blind: 1 of 2 requests|scores: 1 of 8 systems|scores: 2 of 8 systems"
-    )
+    steps = "guard, hearing: 1 of 2 traits|guard, caution: 1 of 2 requests|guard, answers: 1 of 2 requests|retrieval: "
+    steps += "1 of 2 requests|retrieval_blind: 1 of 2 requests|scores: 1 of 8 systems|scores: 2 of 8 systems"
     assert [line.rpartition(",")[0] for line in lines][:7] == steps.split("|")
 
 
-def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_what_newer_models_refuse_by_name_is_said_in_their_way(model, rows, path) -> None:
     model.bars = ["max_tokens", "temperature"]
-    server.ask(model.url, "m", rows, 4, tmp_path / "a.jsonl", lambda _: None)
-    answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    answers = model.ask(rows, path)
     assert len(answers) == 2 and not any("refused" in answer for answer in answers)
     payload, _ = model.seen[-1]
     assert payload["max_completion_tokens"] == 1024 and "temperature" not in payload and "max_tokens" not in payload
     with pytest.raises(TrainingError, match="takes no temperature of 0.6: leave it out"):  # the user set it
-        options = server.request_options(["temperature=0.6"])
-        server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, how=options)
+        model.ask(rows, path.with_name("b"), how=server.request_options(["temperature=0.6"]))
 
 
-def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None:
-    assert server.request_options(["max_completion_tokens=4096"]).body == {
-        "temperature": 0,
-        "max_completion_tokens": 4096,
-    }
+def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch) -> None:
+    limit = {"temperature": 0, "max_completion_tokens": 4096}
+    assert server.request_options(["max_completion_tokens=4096"]).body == limit
     monkeypatch.setenv("GATEWAY_KEY", "gk$secret")  # a $ inside a value is not expanded
     assert server.request_options(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
 
 
 @pytest.mark.slow
-def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_request_is_what_was_set(model, release, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("GATEWAY_KEY", "gk-secret")
-    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m", "--output"]
-    fixed += [str(tmp_path / "out")]
+    fixed = ["--release", str(release.folder), "--server", model.url, "--model", "m", "--output", str(tmp_path / "out")]
     options = ["prompt=Name {k} films {plainly}.", "max_tokens=8192", "top_p=0.95", "headers={api-key: $GATEWAY_KEY}"]
     options += ["chat_template_kwargs={enable_thinking: false}", "timeout=7"]
     settings = [word for option in options for word in ("--set", option)]
@@ -174,13 +170,11 @@ def test_what_a_server_cannot_be_asked_is_one_line(said: str, told: str) -> None
         server.request_options([said])
 
 
-def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
-    model: Model, rows: Any, tmp_path: Path, capsys: Printed
-) -> None:
+def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(model, release, tmp_path, capsys) -> None:
     # a reasoning server: thoughts took all the room, so that u8's content is null; u7's list was cut after a title
     model.choice = {"finish_reason": "length"}
-    arguments = ["evaluate", "--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
-    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    fixed = ["evaluate", "--release", str(release.folder), "--output"]
+    assert main([*fixed, str(tmp_path / "out"), "--server", model.url, "--model", "m"]) == 0
     assert "2 answers were cut at the server's limit, 1 of them before the first title" in capsys.readouterr().out
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     run, guard = report["runs"][0], next(entry for entry in report["runs"] if entry["name"] == "guard")
@@ -189,46 +183,39 @@ def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
     assert run["metrics"]["recall@4"]["mean"] == 0.5 and run["metrics"]["invalid@4"]["mean"] == 0
     (answers,) = (tmp_path / "out").glob("m@*.jsonl")
     (tmp_path / "lost.jsonl").write_text(answers.read_text().replace("1. Item D (2004)", ""))
-    arguments = ["evaluate", "--release", str(tmp_path / "release"), "--predictions", str(tmp_path / "lost.jsonl")]
-    assert main([*arguments, "--output", str(tmp_path / "none")]) == 1
+    assert main([*fixed, str(tmp_path / "none"), "--predictions", str(tmp_path / "lost.jsonl")]) == 1
     assert "every answer was cut before its first title" in capsys.readouterr().err
 
 
-def test_a_server_says_how_long_to_wait(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_a_server_says_how_long_to_wait(model, rows, tmp_path) -> None:
     def waits(said: str) -> list[float]:
-        delays: list[float] = []
-        model.replies, model.wait = [429, 429], said
-        server.ask(model.url, "m", rows[:1], 4, tmp_path / f"{said[:3]}.jsonl", delays.append)
-        return delays
+        model.replies, model.wait, model.waits = [429, 429], said, []
+        model.ask(rows[:1], tmp_path / said[:3])
+        return model.waits
 
     assert waits("7") == [7, 7] and waits("0.5") == [1, 2] and waits("soon") == [1, 2]
     in_a_minute = formatdate(time.time() + 60, usegmt=True)
     assert all(50 < wait <= 60 for wait in waits(in_a_minute))
     model.replies, model.wait = [429], "86400"
     with pytest.raises(TrainingError, match="answered 429 and asks to wait for 86400 s: what came is kept"):
-        server.ask(model.url, "m", rows[:1], 4, tmp_path / "day.jsonl", lambda _: None)
+        model.ask(rows[:1], tmp_path / "day")
 
 
-def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: Any, tmp_path: Path) -> None:
-    path, waits = tmp_path / "a.jsonl", []
+def test_a_busy_server_is_asked_again_and_what_came_is_kept(model, rows, path) -> None:
     model.replies = [429, 503]
-    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
-    assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
+    assert len(model.ask(rows[:1], path)) == 1 and model.waits == [1, 2]
     with open(path, "a") as file:
         file.write('{"id": "u8", "te')  # killed while it wrote
     model.replies = [500] * 5
     with pytest.raises(TrainingError, match="answered 500 5 times: .* what came is kept"):
-        server.ask(model.url, "m", rows, 4, path, waits.append)
-    server.ask(model.url, "m", rows, 4, path, waits.append)
-    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["u7", "u8"]
+        model.ask(rows, path)
+    assert [answer["id"] for answer in model.ask(rows, path)] == ["u7", "u8"]
 
 
-def test_two_at_once_ask_once_and_spoil_nothing(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_two_at_once_ask_once_and_spoil_nothing(model, rows, path, monkeypatch, caplog) -> None:
     """Both used to append: each request then had two answers, and every later run refused the file."""
     monkeypatch.setattr("saferec_builder.core.locks.SILENT", 0.01)
-    path, started, waiting = tmp_path / "a.jsonl", threading.Event(), threading.Event()
+    started, waiting = threading.Event(), threading.Event()
     model.replies = [503]  # keeps the first run busy until the second one waits
 
     def sleep(_: float) -> None:
@@ -251,30 +238,30 @@ def test_two_at_once_ask_once_and_spoil_nothing(
     assert len(model.seen) == 3
 
 
-def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_a_refusal_and_a_wrong_address_are_one_line(model, rows, path) -> None:
     model.replies = [401, 401]
     with pytest.raises(TrainingError, match="refused with 401"):
-        server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+        model.ask(rows[:1], path)
     model.replies = [403]  # no request was answered before, so the key is wrong
     with pytest.raises(TrainingError, match="refused with 403: check the address, --model and the key"):
-        server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+        model.ask(rows[:1], path)
+    model.url = "http://127.0.0.1:9"
     with pytest.raises(TrainingError, match="gave nothing usable.*: see whether it runs there"):
-        server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
+        model.ask(rows[:1], path)
 
 
-def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_a_request_that_is_refused_is_an_answer_of_its_own(model, rows, path) -> None:
     table = [{**rows[0], "conversation": f"c{n}"} for n in range(20)]
     model.replies = [400, 403, 422]  # too long, moderated or filtered; the server answers the others
-    server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
-    answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    answers = model.ask(table, path)
     assert {row["id"] for row in answers} == {row["conversation"] for row in table}
     assert sorted(row["refused"] for row in answers if "refused" in row) == [400, 403, 422]
     assert all((row["text"] == "") == ("refused" in row) for row in answers)
 
 
-def test_refusals_of_a_key_at_its_limit_are_no_answers(rows: Any, tmp_path: Path) -> None:
+def test_refusals_of_a_key_at_its_limit_are_no_answers(rows, path) -> None:
     """They used to be kept as answers, and every later run scored them as empty."""
-    table, path = [{**rows[0], "conversation": f"c{n}"} for n in range(20)], tmp_path / "a.jsonl"
+    table = [{**rows[0], "conversation": f"c{n}"} for n in range(20)]
     turn, late, refused = itertools.count(1), threading.Event(), range(5, 100)
     text = json.dumps({"choices": [{"message": {"content": "1. Item D (2004)"}}]}).encode()
 
@@ -303,77 +290,64 @@ def test_refusals_of_a_key_at_its_limit_are_no_answers(rows: Any, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
-    model: Model, rows: Any, tmp_path: Path
-) -> None:
+def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(model, rows, path) -> None:
     table = [{**rows[0], "conversation": f"c{n}"} for n in range(200)]
     model.replies = [400] * 200
     with pytest.raises(TrainingError, match="refused with 400"):
-        server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
-    assert len(model.seen) < 100 and (tmp_path / "a.jsonl").read_text() == ""
+        model.ask(table, path)
+    assert len(model.seen) < 100 and path.read_text() == ""
     # the same where it has answered before, for example when an account has run out of credit
     model.replies = [200, *[400] * 200]
     with pytest.raises(TrainingError, match="refused with 400"):
-        server.ask(model.url, "m", table, 4, tmp_path / "b.jsonl")
-    assert len((tmp_path / "b.jsonl").read_text().splitlines()) <= server.AT_ONCE
+        model.ask(table, path)
+    assert len(path.read_text().splitlines()) <= server.AT_ONCE
 
 
-def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(model, rows, path, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    path, waits = tmp_path / "a.jsonl", []
     model.cut = 2
-    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
-    assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
+    assert len(model.ask(rows[:1], path)) == 1 and model.waits == [1, 2]
     model.replies = [302]
     with pytest.raises(TrainingError, match="refused with 400"):
-        server.ask(model.url, "m", rows[1:], 4, tmp_path / "b.jsonl", waits.append)
+        model.ask(rows[1:], path.with_name("b"))
     assert model.strangers == [None]
 
 
-def test_a_reply_that_holds_no_answer_is_asked_for_again(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_a_reply_that_holds_no_answer_is_asked_for_again(model, rows, path) -> None:
     """Routers answer 200 whatever happened behind them. One such reply used to end the run."""
-    path, waits = tmp_path / "a.jsonl", []
     busy = {"error": {"message": "overloaded", "code": 502}}
     model.bodies = [busy, {"choices": []}, {"error": "busy", "choices": None}]
-    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
-    assert waits == [1, 2, 4] and json.loads(path.read_text())["text"] == "1. Item D (2004)"
+    assert model.ask(rows[:1], path)[0]["text"] == "1. Item D (2004)" and model.waits == [1, 2, 4]
     model.bodies = [busy] * 5
     with pytest.raises(TrainingError, match=r"gave nothing usable \(ErrorReply\) 5 times: .* what came is kept"):
-        server.ask(model.url, "m", rows, 4, path, waits.append)
+        model.ask(rows, path)
+    new = path.with_name("new")
     for bodies, status in (([{"choices": []}] * 5, 200), ([{"error": {"message": "moderated", "code": 403}}], 403)):
-        model.bodies, answers = [*bodies], tmp_path / f"{status}.jsonl"
-        answers.write_text('{"id": "u7", "text": ""}\n')  # the server has answered before
-        server.ask(model.url, "m", rows, 4, answers, lambda _: None)
-        last = json.loads(answers.read_text().splitlines()[-1])
-        assert last == {"id": "u8", "text": "", "refused": status} and not model.bodies
+        model.bodies = [*bodies]
+        path.write_text('{"id": "u7", "text": ""}\n')  # the server has answered before
+        assert model.ask(rows, path)[-1] == {"id": "u8", "text": "", "refused": status} and not model.bodies
         model.bodies = bodies
         message = "refused with 403" if status == 403 else "answered without a choice"
         with pytest.raises(TrainingError, match=f"{message}: check the address, --model and the key"):
-            server.ask(model.url, "m", rows[1:], 4, tmp_path / "new.jsonl", lambda _: None)
+            model.ask(rows[1:], new)
     model.bodies = [{"hello": 1}]
     with pytest.raises(TrainingError, match="the reply is no chat completion"):
-        server.ask(model.url, "m", rows[1:], 4, tmp_path / "new.jsonl", lambda _: None)
+        model.ask(rows[1:], new)
 
 
-def test_an_answer_in_parts_is_read(model: Model, rows: Any, tmp_path: Path) -> None:
+def test_an_answer_in_parts_is_read(model, rows, path) -> None:
     """It used to be kept as an empty text, and scored as an empty answer."""
     model.in_parts = True
-    server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
-    assert json.loads((tmp_path / "a.jsonl").read_text()) == {"id": "u7", "text": "1. Item D (2004)"}
+    assert model.ask(rows[:1], path) == [{"id": "u7", "text": "1. Item D (2004)"}]
 
 
 @pytest.mark.parametrize(
     ("message", "text"), [({"content": "1. Item D (2004) \ud83d"}, "1. Item D (2004) ?"), ({"role": "assistant"}, "")]
 )
-def test_an_answer_that_was_cut_in_a_character_or_in_its_thoughts_is_kept(
-    model: Model, rows: Any, tmp_path: Path, message: Any, text: str
-) -> None:
+def test_an_answer_that_was_cut_in_a_character_or_in_its_thoughts_is_kept(model, rows, path, message, text) -> None:
     """Half of an emoji ended in a traceback; a message without `content` ended the run, and so did each further run."""
     model.bodies = [{"choices": [{"message": message, "finish_reason": "length"}]}]
-    server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
-    assert json.loads((tmp_path / "a.jsonl").read_text()) == {"id": "u7", "text": text, "finish": "length"}
+    assert model.ask(rows[:1], path) == [{"id": "u7", "text": text, "finish": "length"}]
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])
@@ -383,9 +357,7 @@ def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
     server.refuse_remote(url, 12, remote=True)
 
 
-@pytest.mark.parametrize(
-    "url", ["localhost:8000/v1", "http://[::1", "http://localhost:99999/v1", "http:///v1", "file:///a"]
-)
+@pytest.mark.parametrize("url", "localhost:8000/v1 http://[::1 http://localhost:99999/v1 http:///v1 file:///a".split())
 def test_no_address_is_said_before_anything_else(url: str) -> None:
     for remote in (True, False):
         with pytest.raises(TrainingError, match="expected an address that begins with http"):
