@@ -13,10 +13,8 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
-from tests.conftest import Patch, Printed
 from tests.worlds import chat_model, small_release
-from training import commands, safecrs
-from training.data import open_release
+from training import commands, data, safecrs
 from training.evaluation.baselines import NAMES
 from training.run_folders import Run
 
@@ -31,26 +29,35 @@ def command(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
 
 
-@pytest.mark.parametrize("module", ["safecrs", "preferences"])
-def test_who_stops_reading_loses_nothing(module: str, tmp_path: Path) -> None:
+def answers_of(release: data.Release, *names: str) -> Path:
+    """Writes a predictions file with an empty answer to each of these requests."""
+    path = release.folder.parent / "mine.jsonl"
+    path.write_text("".join(json.dumps({"id": name, "text": ""}) + "\n" for name in names))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        ("safecrs evaluate --predictions mine.jsonl --release release --output", {"report.json", "users.jsonl"}),
+        ("preferences release", {"train.jsonl", "validation.jsonl"}),
+    ],
+)
+def test_who_stops_reading_loses_nothing(words: str, files: set[str], release, tmp_path: Path) -> None:
     """`evaluate ... | true` used to end in a traceback before report.json was written."""
-    release, (reads, pipe) = small_release.write(tmp_path / "release"), os.pipe()
+    reads, pipe = os.pipe()
     os.close(reads)
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
-    options: dict[str, list[object]] = {
-        "safecrs": ["evaluate", "--release", release, "--predictions", tmp_path / "p.jsonl", "--output"],
-        "preferences": [release],
-    }
-    arguments = [sys.executable, "-m", f"training.{module}", *map(str, options[module]), str(tmp_path / "out")]
+    answers_of(release, "u7", "u8")
+    arguments = [sys.executable, "-m", *f"training.{words} out".split()]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     try:
-        process = subprocess.run(arguments, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=600, cwd=ROOT)
+        process = subprocess.run(
+            arguments, stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+        )
     finally:
         os.close(pipe)
     assert (process.returncode, process.stderr) == (141, "")
-    assert {file.name for file in (tmp_path / "out").iterdir()} >= {
-        "safecrs": {"report.json", "users.jsonl"},
-        "preferences": {"train.jsonl", "validation.jsonl"},
-    }[module]
+    assert {file.name for file in (tmp_path / "out").iterdir()} >= files
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +72,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(folder: Path, output: str = "runs", *more: str) -> subprocess.CompletedProcess[str]:
     changes = [word for change in SHORT for word in ("--set", change)]
     fixed = ("--release", folder / "release", "--model", "tiny", "--gold", folder / "gold.jsonl")
-    return command("run", *fixed, "--output", folder / output, *changes, *more)
+    run = command("run", *fixed, "--output", folder / output, *changes, *more)
+    assert run.returncode == 0, run.stderr
+    return run
 
 
-def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(folder: Path) -> None:
-    first = whole(folder)
-    assert first.returncode == 0, first.stderr
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> subprocess.CompletedProcess[str]:
+    """A whole run, with its models in folder/runs."""
+    return whole(folder)
+
+
+def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(folder: Path, alone) -> None:
     report = json.loads((folder / "runs" / "report.json").read_text())
     assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "guard", "oracle_filter", *NAMES]
     metrics = report["runs"][0]["metrics"]
@@ -82,13 +95,13 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     # the masks work: four distinct items, none of them seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
     second = whole(folder)
-    assert second.returncode == 0 and second.stdout.count("finished before") == 5, second.stdout
+    assert second.stdout.count("finished before") == 5, second.stdout
     assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
 
 
-def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: Path) -> None:
-    alone, two = whole(folder), whole(folder, "two", "--processes", "2")
-    assert alone.returncode == two.returncode == 0 and not two.stderr, two.stderr
+def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: Path, alone) -> None:
+    two = whole(folder, "two", "--processes", "2")
+    assert not two.stderr, two.stderr
     reports = [json.loads((folder / name / "report.json").read_text()) for name in ("runs", "two")]
     assert all(reports[0][part] == reports[1][part] for part in ("runs", "chosen", "prevalence"))
     cards = [json.loads((folder / name / "run.json").read_text()) for name in ("runs", "two")]
@@ -100,8 +113,7 @@ def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: 
     assert two.stdout.split("at k = 4")[1] == alone.stdout.split("at k = 4")[1]
 
 
-def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
-    assert whole(folder).returncode == 0
+def test_answers_of_a_run_score_the_same_from_their_file(folder: Path, alone) -> None:
     answers = folder / "runs" / "safe_sft" / "answers-test.jsonl"
     fixed = ("--release", folder / "release", "--gold", folder / "gold.jsonl")
     process = command("evaluate", *fixed, "--predictions", answers, "--output", folder / "again")
@@ -134,7 +146,7 @@ FAULTS = [  # (arguments, what the error message names)
         *((f"--release RELEASE --model tiny {words}", expected) for words, expected in FAULTS),
     ],
 )
-def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, capsys: Printed, words: str, expected: str) -> None:
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, capsys, words: str, expected: str) -> None:
     (tmp_path / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
     files = {"RELEASE": folder / "release", "OTHER": tmp_path / "other.jsonl"}
     arguments = ["run", *(str(files.get(word, word)) for word in words.split()), "--output", str(tmp_path / "out")]
@@ -144,39 +156,37 @@ def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, capsys: Printed, wo
     assert not (tmp_path / "out").exists()  # even an error of the last of three stages comes before the first stage
 
 
-def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
-    release = small_release.write(tmp_path / "release")
-    for split in ("validation", "test"):
-        table = pq.read_table(release / "data" / "grpo" / f"{split}.parquet")
-        small_release.rewrite(release, f"grpo/{split}.parquet", table.slice(0, 0))
-        run = Run(open_release(release), tmp_path / "out")
-        with pytest.raises(TrainingError, match=f"grpo/{split} has no rows"):
-            run.rows("grpo", split)
-        small_release.rewrite(release, f"grpo/{split}.parquet", table)
+def test_a_split_without_rows_is_said(release, tmp_path: Path) -> None:
+    table = pq.read_table(release.folder / "data" / "grpo" / "test.parquet")
+    small_release.rewrite(release.folder, "grpo/test.parquet", table.slice(0, 0))
+    with pytest.raises(TrainingError, match="grpo/test has no rows"):
+        Run(release, tmp_path / "out").rows("grpo", "test")
 
 
-def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:
-    assert whole(folder).returncode == 0
+def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path, alone) -> None:
     fixed = ("--release", folder / "release", "--model", folder / "runs" / "start")
     process = command("sft", *fixed, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
     assert process.returncode == 1 and "no_such_argument" in process.stderr
     assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
 
 
-def test_a_run_clears_nothing_where_a_later_stage_holds_the_model_that_it_starts_from(folder: Path) -> None:
-    assert whole(folder).returncode == 0
-    process = command("run", "--release", folder / "release", "--model", folder / "runs" / "safe_sft", "--output",
-                  folder / "runs", "--set", SHORT[-1])  # fmt: skip
+def test_a_run_clears_nothing_where_a_later_stage_holds_the_model_that_it_starts_from(folder: Path, alone) -> None:
+    fixed = ("--release", folder / "release", "--model", folder / "runs" / "safe_sft", "--set", SHORT[-1])
+    process = command("run", *fixed, "--output", folder / "runs")
     assert process.returncode == 1 and "safe_sft: holds the model to start from" in process.stderr
     assert (folder / "runs" / "sft" / "model.safetensors").is_file()  # it used to be cleared and trained again
 
 
+def evaluated(release: data.Release, *words: object) -> int:
+    """Returns the exit code of `evaluate` with these words."""
+    return safecrs.main(["evaluate", "--release", str(release.folder), *map(str, words)])
+
+
 @pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "saferec.batch=8"), ("--config", "sft_raw")])
-def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder: Path, words: tuple[str, str]) -> None:
-    (folder / "answers.jsonl").write_text('{"id": "u7", "text": "Item A (2001)"}\n')
-    fixed = ("--release", folder / "release", "--predictions", folder / "answers.jsonl")
-    process = command("evaluate", *fixed, "--output", folder / "judged", *words)
-    assert process.returncode == 1 and "about a --model here" in process.stderr
+def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(release, tmp_path, words, capsys) -> None:
+    answers = answers_of(release, "u7", "u8")
+    assert evaluated(release, "--predictions", answers, "--output", tmp_path / "judged", *words) == 1
+    assert "about a --model here" in capsys.readouterr().err
 
 
 def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
@@ -194,7 +204,7 @@ def test_help_needs_no_torch() -> None:
     assert process.returncode == 0 and "evaluate" in process.stdout
 
 
-def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
+def test_a_seed_that_no_generator_takes_is_said(capsys) -> None:
     words = ["sft", "--release", "r", "--output", "o", "--model", "m", "--seed"]
     for word in ("-1", "4294967296", "x"):
         with pytest.raises(SystemExit):
@@ -203,7 +213,7 @@ def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
     assert safecrs.parser().parse_args([*words, "7"]).seed == 7
 
 
-def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
+def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch, capsys) -> None:
     def exit_code(fault: BaseException) -> int:
         def verb(_: Any) -> None:
             raise fault
@@ -222,43 +232,33 @@ def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, 
         exit_code(FileNotFoundError(errno.ENOENT, "No such file", "x"))
 
 
-def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -> None:
-    release = small_release.write(tmp_path / "release")
-    answers = tmp_path / "given.jsonl"
-    answers.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
-    argv = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output"]
+def test_an_output_that_is_a_file_is_one_line(release, capsys) -> None:
+    answers = answers_of(release, "u7", "u8")
     for output in (answers, answers / "below"):
-        assert safecrs.main([*argv, str(output)]) == 1
+        assert evaluated(release, "--predictions", answers, "--output", output) == 1
         assert capsys.readouterr().err.endswith("name another folder\n")
 
 
-def test_requests_that_are_looked_at_alone_are_of_the_release(tmp_path: Path, capsys: Printed) -> None:
-    release = small_release.write(tmp_path / "release")
-    (answers := tmp_path / "given.jsonl").write_text('{"id": "u7", "text": ""}\n')
-    argv = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output", str(tmp_path / "out")]
+def test_requests_that_are_looked_at_alone_are_of_the_release(release, tmp_path: Path, capsys) -> None:
+    fixed = ("--output", tmp_path / "out", "--predictions", answers_of(release, "u7"))
     (chosen := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
-    for name, message in (
-        (chosen, "there is nothing to judge in the requests of test that were asked for"),
-        (tmp_path / "no", "cannot be read"),
-    ):
-        assert safecrs.main([*argv, "--only", str(name)]) == 1
+    nothing = "there is nothing to judge in the requests of test that were asked for"
+    for name, message in ((chosen, nothing), (tmp_path / "no", "cannot be read")):
+        assert evaluated(release, *fixed, "--only", name) == 1
         assert message in (printed := capsys.readouterr().err) and printed.count("\n") == 1
     chosen.write_text('{"id": "u7"}\n')  # u8 has no answer, and needs none
-    assert safecrs.main([*argv, "--only", str(chosen)]) == 0
-    argv[argv.index("--predictions") : argv.index("--output")] = ["--model", "tiny"]
-    assert safecrs.main([*argv, "--only", str(chosen)]) == 1
+    assert evaluated(release, *fixed, "--only", chosen) == 0
+    assert evaluated(release, *fixed[:2], "--model", "tiny", "--only", chosen) == 1
     assert "--only is about --predictions" in capsys.readouterr().err
 
 
-def test_no_escape_sequence_of_a_file_reaches_the_terminal(tmp_path: Path, capsys: Printed) -> None:
-    release = small_release.write(tmp_path / "release")
-    answers = tmp_path / "\x1b]0;owned\x07.jsonl"
-    answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
-    argv = ["evaluate", "--output", str(tmp_path / "out"), "--predictions", str(answers), "--release"]
-    assert safecrs.main([*argv, str(release)]) == 1  # u8 has no answer
-    answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": ""}\n')
-    assert safecrs.main([*argv, str(release)]) == 0
-    assert safecrs.main([*argv, str(tmp_path / "\x1b[2J\nerror: none")]) == 1
+def test_no_escape_sequence_of_a_file_reaches_the_terminal(release, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "\x1b]0;owned\x07.jsonl"
+    fixed = ("--output", tmp_path / "out", "--predictions", path)
+    for names, code in ((("u7",), 1), (("u7", "u8"), 0)):  # first without an answer to u8
+        answers_of(release, *names).rename(path)
+        assert evaluated(release, *fixed) == code
+    assert evaluated(release, *fixed, "--release", tmp_path / "\x1b[2J\nerror: none") == 1
     printed = capsys.readouterr()
     assert "\ufffd" in printed.out and "\ufffd" in printed.err and "\x1b" not in printed.out + printed.err
     assert printed.err.count("\n") == 2  # two refusals
