@@ -8,51 +8,33 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
-from training.decoding.constrained import (
-    Catalogue,
-    Mask,
-    blocked,
-    load,
-    permitted,
-    permitted_along,
-    save,
-)
+from training.decoding.constrained import Catalogue, Mask, blocked, load, permitted_along, save
 
 pytestmark = pytest.mark.training  # torch and transformers take seconds to load
 
 # tokens: 0 pad, 1 end, 2 a word, 3..6 the items a..d; lists of two
 CATALOGUE = Catalogue({"a": 3, "b": 4, "c": 5, "d": 6}, k=2, end=1)
 SIZE = 7
-
-
-def allowed(rows: object) -> list[list[int]]:
-    return [[token for token in range(SIZE) if row[token]] for row in rows]  # type: ignore[attr-defined]
-
-
-def test_only_unseen_items_then_the_end() -> None:
-    closed = blocked(CATALOGUE, [["b"], []], SIZE)
-    assert allowed(permitted(CATALOGUE, closed, 0)) == [[3, 5, 6], [3, 4, 5, 6]]
-    assert allowed(permitted(CATALOGUE, closed, 2)) == [[1], [1]]
-
-
-def test_nothing_twice() -> None:
-    # after c (5), c is out; the third place takes only the end
-    closed = blocked(CATALOGUE, [["b"]], SIZE)
-    steps = permitted_along(CATALOGUE, closed, torch.tensor([[5, 3, 1]]))
-    assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
-
-
 # an answer of TALKING begins with two of: 7 gore, 8 needles, 9 nothing
 TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 8}, nothing=9, opening=2)
 
 
-def test_an_answer_may_begin_with_predicted_traits() -> None:
-    closed = blocked(TALKING, [["b"], ["b"]], 10)
-    steps = permitted_along(TALKING, closed, torch.tensor([[8, 9, 5, 3, 1], [9, 9, 6, 3, 1]]))
-    allowed_tokens = [[[token for token in range(10) if step[token]] for step in row] for row in steps]
-    # no trait twice, "nothing" any number of times; then unseen items, never a trait; then the end
-    assert allowed_tokens[0] == [[7, 8, 9], [7, 9], [3, 5, 6], [3, 6], [1]]
-    assert allowed_tokens[1] == [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]
+@pytest.mark.parametrize(
+    ("catalogue", "excluded", "answer", "allowed"),
+    [
+        (CATALOGUE, "b", [5, 3, 1], [[3, 5, 6], [3, 6], [1]]),  # b was seen, c (5) is named: the third is only the end
+        (CATALOGUE, "", [4, 5, 1], [[3, 4, 5, 6], [3, 5, 6], [1]]),
+        (CATALOGUE, "abc", [6, 1, 1], [[6], [1], [1]]),  # a catalogue that is used up ends the list early
+        (CATALOGUE, ["zzz"], [6], [[3, 4, 5, 6]]),  # an item of another catalogue
+        # no trait twice, "nothing" any number of times; then unseen items, never a trait; then the end
+        (TALKING, "b", [8, 9, 5, 3, 1], [[7, 8, 9], [7, 9], [3, 5, 6], [3, 6], [1]]),
+        (TALKING, "b", [9, 9, 6, 3, 1], [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]),
+    ],
+)
+def test_only_unseen_items_none_twice_and_then_the_end(catalogue, excluded, answer, allowed) -> None:
+    rows = [["a", "b", "c", "d"], excluded]  # of two rows: the first may name no item
+    steps = permitted_along(catalogue, blocked(catalogue, rows, 10), torch.tensor([answer] * 2))[1]
+    assert [step.nonzero().flatten().tolist() for step in steps] == allowed
 
 
 def test_what_is_learnt_is_what_may_be_said() -> None:
@@ -68,27 +50,13 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
     assert logs[0].exp().tolist() == pytest.approx(expected)
 
 
-def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
-    closed = blocked(CATALOGUE, [["a", "b", "c"]], SIZE)
-    steps = permitted_along(CATALOGUE, closed, torch.tensor([[6, 1, 1]]))
-    assert allowed(steps[0]) == [[6], [1], [1]]
-
-
-def test_an_item_of_another_catalogue_closes_nothing() -> None:
-    assert allowed(~blocked(CATALOGUE, [["zzz"]], SIZE)) == [[3, 4, 5, 6]]
-
-
 def test_log_probabilities_by_hand() -> None:
-    # equal logits, b seen: 1/3, then 1/2 without the first, then the end is certain; the entropies are ln 3, ln 2, 0
-    logs, entropy = CATALOGUE.log_probabilities([["b"]], torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
-    assert logs[0].tolist() == pytest.approx([-math.log(3), -math.log(2), 0.0], abs=1e-6)
-    assert entropy[0].tolist() == pytest.approx([math.log(3), math.log(2), 0.0], abs=1e-6)
-
-
-def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
+    # equal logits, b seen: 1/3, then 1/2 without the first, then the end is certain; the entropies are ln 3, ln 2, 0.
+    # Padding after the end costs nothing and has no gradient
     logits = torch.zeros(1, 4, SIZE, requires_grad=True)
-    logs, _ = CATALOGUE.log_probabilities([[]], torch.tensor([[5, 3, 1, 0]]), logits)
-    assert logs[0, 3].item() == 0.0
+    logs, entropy = CATALOGUE.log_probabilities([["b"]], torch.tensor([[5, 3, 1, 0]]), logits)
+    assert logs[0].tolist() == pytest.approx([-math.log(3), -math.log(2), 0.0, 0.0], abs=1e-6)
+    assert entropy[0, :3].tolist() == pytest.approx([math.log(3), math.log(2), 0.0], abs=1e-6)
     logs.sum().backward()
     assert torch.isfinite(logits.grad).all() and logits.grad[0, 2:].abs().max() == 0
 

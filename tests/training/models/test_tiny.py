@@ -12,22 +12,19 @@ from training.models import tiny
 pytestmark = pytest.mark.training
 
 
-def pieces(policy: generate.PolicyModel, text: str) -> list[str]:
-    return policy.tokenizer.convert_ids_to_tokens(policy.tokenizer(text)["input_ids"])
-
-
-def test_an_item_is_one_token_in_prompts_and_in_lists(policy: generate.PolicyModel) -> None:
-    assert pieces(policy, "please, Item B (2002).") == ["please", ",", "Item B (2002)", "."]
-    assert pieces(policy, small_release.listed("ba")) == ["Item B (2002)", "Item A (2001)"]
-
-
-def test_a_title_is_no_part_of_a_longer_word(policy: generate.PolicyModel) -> None:
-    assert pieces(policy, "Item L") == ["Item L"] and "Item L" not in pieces(policy, "Item Large")
-
-
-def test_words_lose_case_accents_and_ending(policy: generate.PolicyModel) -> None:
-    # "accident" and "dog" stand in the train prompts; "quux" does not
-    assert pieces(policy, "Accidents DÓGS quux") == ["accident", "dog", tiny.UNKNOWN]
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("please, Item B (2002).", ["please", ",", "Item B (2002)", "."]),
+        (small_release.listed("ba"), ["Item B (2002)", "Item A (2001)"]),
+        ("Item L", ["Item L"]),
+        ("Item Large", ["item", tiny.UNKNOWN]),  # a title is no part of a longer word
+        # words lose case, accents and ending; "accident" and "dog" stand in the train prompts; "quux" does not
+        ("Accidents DÓGS quux", ["accident", "dog", tiny.UNKNOWN]),
+    ],
+)
+def test_an_item_is_one_token_and_words_are_plain(policy: generate.PolicyModel, text: str, tokens: list[str]) -> None:
+    assert policy.tokenizer.convert_ids_to_tokens(policy.tokenizer(text)["input_ids"]) == tokens
 
 
 def test_nobody_types_a_role(policy: generate.PolicyModel) -> None:
