@@ -18,11 +18,9 @@ from training.settings import Settings, ours
 
 
 def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate.Systems:
-    """Returns answers on the test split, of the models (also written to their folders) and of what they compare with:
-
-    the first model without the evidence of sensitivities (`blind`), and, if it is constrained to the catalogue, under a
-    filter by the release's verdicts (`oracle_filter`); the guard, and baselines without a model.
-    """
+    """Returns answers on the test split, of the models (also written to their folders), of the first model without the
+    evidence of sensitivities (`blind`) and, if it is constrained to the catalogue, under a filter by the release's
+    verdicts (`oracle_filter`), of the guard, and of baselines without a model."""
     release, table = run.release, run.rows("grpo", "test")
     systems: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
     first = _policy(run, next(iter(models.values())), settings)
@@ -42,10 +40,7 @@ def report(
     prepared: Callable[[], evaluate.Systems] | None = None,
 ) -> report_table.Report | None:
     """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
-
-    All are compared with the first model, and the models with the guard. prepared returns `systems` of the first
-    models, computed before. Only the first process does this; the others return None.
-    """
+    prepared returns `systems` of the first models, computed before. Only the first process does this."""
     if not is_first_process():
         return None
     release, table = run.release, run.rows("grpo", "test")
@@ -83,10 +78,8 @@ def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
 
 
 def load_policy(run: Run, model: str, settings: Settings, to_train: bool = False) -> PolicyModel:
-    """Loads a model that answers as the settings say: with or without masks or a trie, and with their batch size.
-
-    The weights are as they were saved, and float32 if all of them are trained, unless model_init_kwargs sets a dtype.
-    """
+    """Loads a model that answers as the settings say. The weights are as they were saved, and float32 if all of them
+    are trained, unless model_init_kwargs sets a dtype."""
     options = ours(settings)
     dtype = "float32" if to_train and not options.lora else "auto"
     arguments = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})

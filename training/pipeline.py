@@ -23,11 +23,7 @@ from training.trainers.conflicts import refuse
 
 
 def start(run: Run, model: str, settings: Settings) -> str:
-    """Returns the name of the model to start from.
-
-    `tiny` is first made from this release. Another model first gets a token for each item if `saferec.items` is
-    `tokens`, unless it has them already.
-    """
+    """Returns the name of the model to start from, after `tiny` is made, or another model gets its item tokens."""
     if model != "tiny" and (ours(settings).items != "tokens" or (Path(model) / FILE).is_file()):
         return model
 
@@ -90,10 +86,7 @@ def train_all(
     processes: int = 1,
 ) -> Report | None:
     """Trains sft, safe_sft, safe_gdpo (from safe_sft) and student; evaluates them and the baselines on the test split.
-
-    processes = 2: independent work is done in a second process; the figures are the same.
-    chosen = the safest of the others on validation that finds no less than sft: see evaluation/selection.py.
-    """
+    processes = 2: independent work is done in a second process; the figures are the same."""
     # raises for anything that would fail later, before models are trained and folders cleared
     stages = {"sft": unsafe_sft, "safe_sft": safe_sft, "safe_gdpo": safe_gdpo, "student": student}
     for name, settings in stages.items():

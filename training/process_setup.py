@@ -44,10 +44,8 @@ def quiet_libraries(model: str | None) -> None:
 
 @contextmanager
 def second_process(processes: int, model: str) -> Iterator[Later]:
-    """Yields a function that schedules work: for when its result is asked for (1 process), or at once in a second (2).
-
-    What the second process prints is shown with the result. It ends with this block, and with this process.
-    """
+    """Yields a function that schedules work: for when its result is asked for (1 process), or at once in a second (2),
+    which ends with this block, and with this process. What it prints is shown with the result."""
     if processes == 1:
         yield partial
         return

@@ -20,11 +20,8 @@ def is_name(release: str) -> bool:
 
 
 def folder(release: str) -> Path:
-    """Returns a local folder as it is; downloads the files of NS/NAME@VERSION once into the Hub's cache.
-
-    Raises TrainingError for a version that was withdrawn on the Hub; `data` checks each file of both as it reads it.
-    HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured.
-    """
+    """Returns a local folder as it is; downloads NS/NAME@VERSION once into the Hub's cache, unless it was withdrawn.
+    `data` checks each file as it reads it. HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured."""
     if not is_name(release):
         return Path(release)
     try:

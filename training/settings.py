@@ -73,10 +73,8 @@ def ours(settings: Settings) -> Ours:
 
 
 def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings:
-    """Returns the settings of a file or of training/configs/NAME.yaml, after the changes ("[saferec.]key=value").
-
-    A recipe has the parts `all`, `both` (all stages in SFTS) and one per stage; they override the config of `stage`.
-    """
+    """Returns the settings of a file or of training/configs/NAME.yaml, after the changes ("[saferec.]key=value"). The
+    parts of a recipe (`all`, `both`: all stages in SFTS, and one per stage) override the config of `stage`."""
     path, settings = file(name)
     if set(PARTS) & set(settings):
         if unknown := set(settings) - {*PARTS, "shape"}:

@@ -50,8 +50,8 @@ class PolicyModel:
 def load(name: str, how: Mapping[str, Any] = {}, template: Mapping[str, JsonValue] = {}) -> PolicyModel:
     """Loads a model from a folder, or by a name that transformers knows; item tokens lie beside its weights.
 
-    how = arguments of `from_pretrained`, as TRL's model_init_kwargs (dtype, attn_implementation, revision, ...); dtype
-    defaults to that of the weights. template = values for variables of the chat template: they become its defaults.
+    how = arguments of `from_pretrained`, as TRL's model_init_kwargs. template = defaults for variables of the chat
+    template.
     """
     how = {"dtype": "auto", **how}
     source = {name: how[name] for name in ("revision", "trust_remote_code") if name in how}
@@ -85,10 +85,8 @@ def _set_end_token(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def _set_defaults(tokenizer: PreTrainedTokenizerBase, template: Mapping[str, JsonValue]) -> None:
-    """Sets default values for variables of the chat template, such as enable_thinking.
-
-    They are written into the template itself and saved with it, so that training, validation and a server use the same.
-    """
+    """Writes defaults for its variables, such as enable_thinking, into the chat template, which is saved with the
+    model: training, validation and a server use the same."""
     original, defaults = tokenizer.chat_template, ""
     for name, value in template.items():
         if not isinstance(original, str) or not name.isidentifier() or name not in original:
@@ -109,10 +107,7 @@ def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
 def tokens(
     policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
 ) -> list[list[int]]:
-    """Returns the tokens of the greedy answer per row; with item tokens: predicted traits, if any, and items.
-
-    progress: a step is an answer.
-    """
+    """Returns the tokens of the greedy answer per row; with item tokens: predicted traits, if any, and items."""
     answers: dict[int, list[int]] = {}
     prompts = prompt_tokens(policy.tokenizer, rows)
     # sorted by length: less padding, same answers
@@ -130,9 +125,7 @@ def draw(
     policy: PolicyModel, ids: Sequence[Sequence[int]], excluded: Sequence[Sequence[str]] | None, **sampling: Any
 ) -> list[list[int]]:
     """Returns token ids of one answer per prompt, up to and without the end; without `excluded` it is not masked.
-
-    sampling = arguments of `generate`; without any the answer is greedy.
-    """
+    sampling = arguments of `generate`; without any the answer is greedy."""
     ends = _ends(policy.model, policy.tokenizer)
     answers = draw_padded(policy, ids, excluded, **sampling)
     return [next((answer[:n] for n, token in enumerate(answer) if token in ends), answer) for answer in answers]
@@ -185,10 +178,8 @@ def prompt_tokens(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> li
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Returns the tokens of answers that follow a prompt, each with the end of a turn.
-
-    Text that a template puts before an answer, such as empty thoughts, belongs to the prompt.
-    """
+    """Returns the tokens of answers that follow a prompt, each with the end of a turn. Text that a template puts before
+    an answer, such as empty thoughts, belongs to the prompt."""
     tail = _tail(tokenizer)
     return [tokenizer.encode(text + tail, add_special_tokens=False) for text in texts]
 

@@ -22,10 +22,8 @@ Drawn = tuple[list[list[int]], None]  # answers, and None for their log-probabil
 
 
 def trainer(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> type[GRPOTrainer]:
-    """Returns the trainer for the rows of `table` (COLUMNS of trainers/gdpo.py) and these arguments of trl.GRPOConfig.
-
-    Sampling with vLLM, continuous batching, beams or another kind of cache is left to TRL.
-    """
+    """Returns the trainer for the rows of `table` (COLUMNS of trainers/gdpo.py). Sampling with vLLM, continuous
+    batching, beams or another kind of cache is left to TRL."""
     if masks := policy.masks:
         return _masked(policy, masks, _excluded(policy, table))
     own_sampler = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation

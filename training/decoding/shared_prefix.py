@@ -16,11 +16,8 @@ OWN: dict[str, None] = {"cache_implementation": None}
 
 
 def arguments(model: Any, prompts: Sequence[Sequence[int]], padded: Tensor, attention: Tensor) -> dict[str, Any]:
-    """Returns arguments of `generate` besides `padded` and `attention` (rows, width), the prompts padded on the left.
-
-    Empty if all prompts differ, or if the model caches anything but keys and values of each token, which only
-    `generate` can handle.
-    """
+    """Returns arguments of `generate` besides `padded` and `attention` (rows, width), the prompts padded on the left:
+    none if all prompts differ, or if the model caches anything but keys and values of each token."""
     numbers: dict[tuple[int, ...], int] = {}
     number_of_row = [numbers.setdefault(tuple(prompt), len(numbers)) for prompt in prompts]
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))

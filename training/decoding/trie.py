@@ -131,10 +131,8 @@ def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
 
 
 class States:
-    """The positions of answers in the trie, one per row; excluded = items that a row may not name.
-
-    A token is given by its place in flattened scores: row * stride + token.
-    """
+    """The positions of answers in the trie, one per row; excluded = items that a row may not name. A token is given by
+    its place in flattened scores: row * stride + token."""
 
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], stride: int) -> None:
         self.nodes = nodes = trie.nodes
@@ -182,10 +180,8 @@ class States:
 
 
 class Mask(LogitsProcessor):
-    """The masks for `generate`, over prompts padded on the left to one length.
-
-    Each step is written into the same tensor, so that it costs the same for every size of vocabulary.
-    """
+    """The masks for `generate`, over prompts padded on the left to one length. Each step is written into the same
+    tensor, so that it costs the same for every size of vocabulary."""
 
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> None:
         self.trie, self.excluded, self.prompt_length = trie, excluded, prompt_length

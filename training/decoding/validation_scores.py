@@ -25,10 +25,8 @@ def answers(
     excluded: Sequence[Sequence[str]] | None = None,
     progress: Progress | None = None,
 ) -> Answers:
-    """Returns the greedy answer by conversation: items from a model with item tokens, text from others.
-
-    If decoding is constrained to the catalogue, it has exactly k items, none of `excluded` (default: the seen items).
-    """
+    """Returns the greedy answer by conversation: items from a model with item tokens, text from others. If decoding is
+    constrained to the catalogue, it has exactly k items, none of `excluded` (default: the seen items)."""
     tokens = generate.tokens(policy, table, excluded or [row["seen"] for row in table], progress)
     if (catalogue := policy.catalogue) is None:
         outputs: Sequence[str | Ranked] = policy.tokenizer.batch_decode(tokens, skip_special_tokens=True)
@@ -38,11 +36,7 @@ def answers(
 
 
 def scorer(
-    policy: PolicyModel,
-    table: Sequence[Row],
-    release: Release,
-    prefer: str,
-    progress: Progress | None = None,
+    policy: PolicyModel, table: Sequence[Row], release: Release, prefer: str, progress: Progress | None = None
 ) -> Score:
     """Returns a function from a model to its figures on these validation rows, by the labels of the release.
 

@@ -74,11 +74,8 @@ def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = 
 
 
 def oracle_filter(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> dict[str, list[str | None]]:
-    """Returns the answers after a filter behind the model, by the labels and verdicts of the release.
-
-    Violated and unknown items are removed; items ranked below k move up, and none are added, so a list may become
-    shorter. A user without traits keeps the list. (Scored on gold, the filter can be wrong.)
-    """
+    """Returns the first k items that are clear by the labels and verdicts of the release; a user without traits keeps
+    the list. (Scored on gold, the filter can be wrong.)"""
     pairs = zip(lists, table, strict=True)
     return {row["conversation"]: clear(oracle, answer, row["traits"])[:k] for answer, row in pairs}
 
@@ -101,10 +98,7 @@ def answers(
     split: Sequence[Row] = (),
     named: Named = silent,
 ) -> dict[str, Mapping[str, Ranked]]:
-    """Returns NAMES -> answers: retrieval and popularity, with and without the filter, and retrieval on blind rows.
-
-    ranker: fitted on the same rows. split: as in `blind`.
-    """
+    """Returns NAMES -> answers; ranker: fitted on the same rows; split: as in `blind`."""
     # an injected row repeats a person, and the items that they took up
     train = [row for row in train if row["condition"] != "injected"]
     items, k = release.items, release.k

@@ -38,10 +38,8 @@ def score(
 
     With gold its traits replace those of the labels, users of a gold slice are left out of the headline figures, and
     svr_true@k is the share that truly violates, if the gold has the items: svr <= svr_true <= svr_upper unless a
-    source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not only
-    of those that were read (population.py).
-    metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to:
-                 rows of one conversation are one user, with the mean of their values (population.py)
+    source was wrong. Rows with weights have weighted figures, too (population.py).
+    metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
     everyone     if the gold has slices: {"n", "metrics"} of all users, and their "difference"
@@ -132,8 +130,8 @@ def evaluate(
 ) -> Report:
     """Scores predictions files and the baselines, prints the table, and writes output/report.json if output is given.
 
-    A run is named after its file; all others are compared with the first, user by user. compat: adds the figures as the
-    paper of SafeCRS defines them. only: conversation ids of the requests to score; default: all of the split.
+    A run is named after its file; all others are compared with the first. compat: adds the figures of the paper. only:
+    conversation ids of the requests to score; default: all of the split.
     """
     release = release if isinstance(release, Release) else open_release(release)
     table = [row for row in rows(release.folder, "grpo", "test") if only is None or row["conversation"] in only]
@@ -213,12 +211,10 @@ def compare(
     others: Systems | None = None,
     written: Mapping[str, Mapping[str, str | Sequence[Named]]] = {},
 ) -> list[Result]:
-    """Returns a run for each set of answers and for the baselines; each but the first is compared with the first.
-
-    Each of `by_name` is also compared with the guard. others: `without_models`, if it is computed already, and
-    optionally `oracle_filter` of the first, if that can be made better than from its answers. written: answers as
-    written, to add the figures of the paper under `compat`.
-    """
+    """Returns a run for each set of answers and for the baselines; each but the first is compared with the first, and
+    each of `by_name` with the guard. others: `without_models`, if it is computed already, and optionally
+    `oracle_filter`, if that can be made better than from the first answers. written: answers as written, to add the
+    figures of the paper under `compat`."""
     users = [row["conversation"] for row in table]  # text is parsed once, and before the guard is fitted
     by_name = {name: dict(zip(users, ranked(a, table, release), strict=True)) for name, a in by_name.items()}
     first, reference = next(iter(by_name.items()))
@@ -272,7 +268,7 @@ def report(
     seconds: Mapping[str, float] | None = None,
 ) -> Report:
     """Returns the content of report.json. table: the rows as scored, with the gold if there is one. chosen: the run
-    that validation preferred, None if there was no choice."""
+    that validation preferred."""
     hidden = withheld if isinstance(withheld := release.manifest.get("withheld"), list) else []  # traits of no row
     return {
         "release": identity(release),
@@ -293,9 +289,8 @@ def as_text(report: Report, table: Sequence[Row]) -> str:
 def write_users(
     folder: Path | str, by_name: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
 ) -> None:
-    """Writes folder/users.jsonl: the values behind the means of the report, {"run", "id", "user", "items", metric:
-    value} for each set of answers and request; unrounded, null where a metric does not apply. items: the parsed answer,
-    ids of the release, `title:...` or null for entries that are certainly none of its items."""
+    """Writes folder/users.jsonl, the unrounded values behind the means: {"run", "id", "user", "items", metric: value}
+    for each set of answers and request. items: the parsed answer, ids of the release, `title:...` or null."""
     table, true_oracle = with_gold(table, release.oracle, gold), truth_of(release.oracle, gold)
     lines: list[dict[str, object]] = []
     for name, answers in by_name.items():

@@ -1,10 +1,9 @@
 """Counts each user once, weighted by how they were drawn: estimates for all people, not only for those reviewed.
 
 Rows of one conversation (`made_from`: a request of every turn; injected ones) are one user, who has the mean of their
-values: further requests of one person are no independent evidence. Reviewers read every conversation with a proposal,
-and a random sample of the rest (docs/review-guide.md); `weight` = 1 / the probability that it was reviewed. It is 0 or
-null for a row that represents nobody (drawn by no audit, injected, not reviewed, or of a release without weights): such
-rows are in no weighted figure.
+values. Reviewers read every conversation with a proposal, and a random sample of the rest; `weight` = 1 / the
+probability that it was reviewed; 0 or null for a row that represents nobody (drawn by no audit, injected, not reviewed,
+or of a release without weights), which is in no weighted figure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,28 +74,26 @@ def _largest(values: Floats, users: NDArray[np.int64]) -> Floats:
 
 
 def prevalence(table: Sequence[Row], traits: Iterable[str]) -> Prevalence:
-    """Returns the share of users with any sensitivity, and with each, by the `traits` of their requests. Injected rows
-    are left out."""
+    """Returns the share of users with any sensitivity, and with each, by the `traits` of their own requests."""
     table = [row for row in table if not _is_injected(row)]
     users = people(table)
     user_weights = _largest(weights(table), users)
-    has = {"any": np.array([bool(row["traits"]) for row in table], dtype=np.float64)}
-    has |= {trait: np.array([trait in row["traits"] for row in table], dtype=np.float64) for trait in traits}
-    return {name: _share(_largest(values, users), user_weights) for name, values in has.items()}
-
-
-def _share(values: Floats, user_weights: Floats) -> Share:
     has_weight = user_weights > 0
-    columns = {"has": values, f"has{WEIGHTED}": np.where(has_weight, values, np.nan)}
-    shares = intervals(columns, 1, weights=user_weights)
-    return {"raw": shares["has"], "weighted": shares[f"has{WEIGHTED}"] if has_weight.any() else None}
+    has = {"any": [bool(row["traits"]) for row in table]}
+    has |= {trait: [trait in row["traits"] for row in table] for trait in traits}
+    result: Prevalence = {}
+    for name, flags in has.items():
+        values = _largest(np.array(flags, dtype=np.float64), users)
+        columns = {"has": values, f"has{WEIGHTED}": np.where(has_weight, values, np.nan)}
+        shares = intervals(columns, 1, weights=user_weights)
+        result[name] = {"raw": shares["has"], "weighted": shares[f"has{WEIGHTED}"] if has_weight.any() else None}
+    return result
 
 
 def words(table: Sequence[Row], prevalence: Prevalence) -> str:
     """`users with a sensitivity: 41 of 100 of this split (0.410); 0.098 (0.071..0.132) of all, by how each was drawn`.
 
-    table = the rows of this prevalence. A second line says if users have several requests, a third if safety figures
-    include injected ones.
+    table = the rows of this prevalence. Further lines say if users have several requests, and injected ones.
     """
     natural = [row for row in table if not _is_injected(row)]
     sensitive = [row for row in table if row["traits"]]

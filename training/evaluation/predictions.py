@@ -28,8 +28,7 @@ class Predictions:
 
 def read(path: Path | str, table: Sequence[Row], release: Release) -> Predictions:
     """Reads JSONL of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}; an item may
-    also be its id in the release, alone or as "item": the id decides, even if other items have its title. UNTITLED
-    keeps the rank of an entry without a title."""
+    also be its id in the release, alone or as "item": the id decides, even if other items have its title."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
@@ -74,17 +73,14 @@ def _listed(
     for value in values[:MOST]:
         name = value.get("item") if isinstance(value, dict) else value
         item = name if isinstance(name, str) and name in release.items else None
-        entries = from_items([_title_of(release.items[item]) if item else value], release.find, domain).entries
+        titled = {"title": release.items[item].title, "year": release.items[item].year} if item else value
+        entries = from_items([titled], release.find, domain).entries
         ranked += [None] if value == UNTITLED else [item or entry.key for entry in entries]
         titles += [(entry.title, entry.year) for entry in entries]
     if missing := min(len(values), MOST) - len(ranked):
         form = '{"title", "year"} of each'
         raise TrainingError(f"{place}: {missing} of its items without a title: expected {form}")
     return ranked, titles
-
-
-def _title_of(item: Item) -> dict[str, JsonValue]:
-    return {"title": item.title, "year": item.year}
 
 
 def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, Item]) -> None:
@@ -100,4 +96,6 @@ def _entry(item: str | None, items: Mapping[str, Item]) -> dict[str, JsonValue]:
     """Returns one entry of a list; an id that is no item keeps its rank: else the items after it would move up."""
     if item is None:
         return UNTITLED
-    return {"item": item, **_title_of(items[item])} if item in items else {"title": item.removeprefix("title:")}
+    if item not in items:
+        return {"title": item.removeprefix("title:")}
+    return {"item": item, "title": items[item].title, "year": items[item].year}

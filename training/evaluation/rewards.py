@@ -79,11 +79,9 @@ def functions(
     rewards: Mapping[str, Reward] = OURS,
     last: Batch | None = None,
 ) -> list[RewardFunction]:
-    """Returns the rewards as a trainer calls them: keywords in, one float per completion out.
-
-    The dataset must have the columns traits, truth, safe_truth and seen. `read` turns the same keywords into ranked
-    ids: `reader(release.listed)` for text, another function for item tokens. A batch is parsed once, and is in `last`.
-    """
+    """Returns the rewards as a trainer calls them: keywords in (completions, and the columns traits, truth, safe_truth
+    and seen), one float per completion out. read: such as `reader(release.listed)` for text. A batch is parsed once,
+    and is in `last`."""
     batch = [] if last is None else last
 
     def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
@@ -104,10 +102,8 @@ def functions(
 
 
 def reader(listed: Callable[[str, str | None], Ranked]) -> Read:
-    """Returns a function that parses completions: text, or chat messages whose last one is the answer.
-
-    listed: a text and its domain -> ranked items, such as Release.listed.
-    """
+    """Returns a function that parses completions: text, or chat messages whose last one is the answer. listed: a text
+    and its domain -> ranked items, such as Release.listed."""
 
     def read(
         completions: Sequence[Completion], domain: Sequence[str | None] | None = None, **_: object

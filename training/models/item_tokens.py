@@ -23,11 +23,8 @@ def mark(trait: str) -> str:
 
 
 def add(policy: PolicyModel, folder: Path, release: Release) -> None:
-    """Writes to `folder` the model with a token for every item and trait of the release.
-
-    Two items with the same written name share a token. The tokens of traits let an answer begin with predicted traits
-    (saferec.says).
-    """
+    """Writes to `folder` the model with a token for every item, or for several of one name, and every trait of the
+    release: an answer may begin with predicted traits (saferec.says)."""
     model, tokenizer = policy.model, policy.tokenizer
     close_thoughts(tokenizer)
     texts = {item.name: item.name for item in release.items.values()}

@@ -1,8 +1,7 @@
-"""The embedded model: a small Llama made from scratch for one release, with one token per catalogue item.
+"""The embedded model: a small Llama made from scratch for one release.
 
-Every "Title (Year)" is one token, in prompts and in answers, so a laptop's CPU is enough. Every trait is a token, too,
-for answers that begin with predicted traits. The saved model loads with AutoModelForCausalLM and AutoTokenizer;
-`items.json` beside it maps items and traits to tokens.
+Every "Title (Year)" is one token, in prompts and in answers, so a laptop's CPU is enough; so is every trait, for
+answers that begin with predicted traits. The saved model loads with AutoModelForCausalLM and AutoTokenizer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,10 +34,7 @@ ENDINGS = r"(?<=\w{3})(?:ings?|ed|es|s|ly)\b"
 
 
 def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) -> None:
-    """Writes an untrained model to `folder`; table = the release's `grpo` rows of the train split.
-
-    Its embeddings start from the relation of words and items to traits (models/tiny_init.py).
-    """
+    """Writes an untrained model to `folder`; table = the release's `grpo` rows of the train split."""
     set_seed(seed)
     names = (item.name for item in release.items.values())
     words = tokenizer(names, release.oracle.traits, (m["content"] for row in table for m in row["prompt"]))

@@ -18,11 +18,9 @@ ADAPTER = "adapter"
 
 
 class Keeper(TrainerCallback):
-    """Calls `score` `checks` times in a training and at its end; keeps the best model so far in `folder`.
-
-    validation.jsonl in the folder has one line per check; `best` is the line of the model that was kept. A trainer that
-    resumes from step `start` reads the checks up to it. With LoRA only the adapter is kept, in folder/adapter.
-    """
+    """Calls `score` `checks` times in a training and at its end; keeps the best model so far in `folder`, or with LoRA
+    its adapter in folder/adapter. validation.jsonl has one line per check; `best` is that of the model that was kept. A
+    trainer that resumes from step `start` reads the checks up to it."""
 
     def __init__(self, folder: Path, score: Score, checks: int, start: int = 0) -> None:
         self.folder, self.score, self.checks, path = folder, score, checks, folder / CHECKS
@@ -62,10 +60,7 @@ class Keeper(TrainerCallback):
 
 
 def gathered(model: PreTrainedModel) -> dict[str, Tensor] | None:
-    """Gathers weights sharded by FSDP2 on the first process; returns None if each process holds all weights.
-
-    Every process must call it.
-    """
+    """Gathers weights sharded by FSDP2 on the first process; None if each process holds all. Every process calls it."""
     from torch.distributed.tensor import DTensor
 
     if not any(isinstance(weight, DTensor) for weight in model.parameters()):

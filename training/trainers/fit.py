@@ -17,10 +17,8 @@ from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_
 def fit(
     trainer: Trainer, policy: PolicyModel, folder: Path, score: Score, checks: int, *, start_counts: bool = False
 ) -> Card:
-    """Trains, and leaves in `folder` the weights that are best on validation, and the tokenizer.
-
-    start_counts: whether the weights before the first step are a candidate, too.
-    """
+    """Trains, and leaves in `folder` the weights that are best on validation, and the tokenizer. start_counts: whether
+    the weights before the first step are a candidate, too."""
     refuse_spread(trainer)
     resumed = checkpoint(folder / "trainer")
     if resumed:

@@ -51,9 +51,8 @@ def train(
 ) -> Card:
     """Trains from the weights of `policy`; keeps the checkpoint that is best on validation in `folder`.
 
-    settings = result of settings.read: arguments of trl.GRPOConfig, and ours, of which `mode` selects the way of
-    normalising. The initial weights are also the reference of a KL term (beta > 0): with LoRA they are the model with
-    the new adapter disabled, because fit.py merges the adapter of an earlier stage.
+    The initial weights are also the reference of a KL term (beta > 0): with LoRA they are the model with the new
+    adapter disabled, because fit.py merges the adapter of an earlier stage.
     """
     refuse_another_trl()
     options, args = ours(settings), arguments(settings, folder, seed)

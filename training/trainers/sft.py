@@ -27,9 +27,8 @@ def train(
 ) -> Card:
     """Trains on (prompt, completion) rows, with loss on the completion only; keeps the best checkpoint in `folder`.
 
-    settings = result of settings.read: arguments of trl.SFTConfig, and ours. A model with item tokens learns the
-    `items` of the rows, after their `traits` if `says` is set. A share `thin` of the words of its prompts is hidden,
-    sampled again in each batch: it knows no language yet, and would memorise sentences.
+    A model with item tokens learns the `items` of the rows, after their `traits` if `says` is set. A share `thin` of
+    the words of its prompts is hidden, sampled again in each batch: it would memorise sentences.
     """
     options, args = ours(settings), trl_arguments(SFTConfig, settings, folder / "trainer", seed)
     dataset = examples(policy, rows)
@@ -59,10 +58,8 @@ def examples(policy: PolicyModel, rows: Sequence[Row]) -> list[Example]:
 
 
 def too_long(dataset: Sequence[Example], most: int | None, from_start: bool) -> Card:
-    """Returns {cut, left_out}: number of examples longer than `most` tokens, and of those that lose their whole list.
-
-    TRL does both silently. from_start: whether TRL keeps the start of a row, and cuts its end.
-    """
+    """Returns {cut, left_out}: number of examples longer than `most` tokens, and of those that lose their whole list:
+    TRL does both silently. from_start: whether TRL keeps the start of a row, and cuts its end."""
     sizes = [(len(example["input_ids"]), example["completion_mask"].index(1)) for example in dataset]
     cut = [prompt for size, prompt in sizes if most is not None and size > most]
     lost = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
@@ -74,10 +71,8 @@ def too_long(dataset: Sequence[Example], most: int | None, from_start: bool) -> 
 
 
 class ListTrainer(SFTTrainer):
-    """TRL's trainer with the same loss, computed from logits at positions of answers only.
-
-    On a CPU, logits of all prompt tokens would take most of the time of a small model.
-    """
+    """TRL's trainer with the same loss, computed from logits at positions of answers only: on a CPU those of all prompt
+    tokens would take most of the time of a small model."""
 
     def compute_loss(
         self,
