@@ -162,7 +162,8 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
 
     Opens a release given by folder or by name on the Hub. named: shows the progress of each long part.
     """
-    release = release if isinstance(release, Release) else _opened(release)
+    if not isinstance(release, Release):
+        release = open_release(getattr(release, "folder", release))
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
     ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)}, named("guard, ranking", "block"))
     fitted = Guard(release, ranker, *_hearing(train, release.oracle, named("guard, hearing", "trait")))
@@ -202,13 +203,6 @@ def _check_requests(table: object) -> None:
     if requests is None or not all(isinstance(row, Mapping) for row in requests):
         kind = f"a {type(table).__name__}" + (f" of {type(requests[0]).__name__}" if requests else "")
         raise TrainingError(f"found {kind}: expected a list of requests, each as `new_request(text, claims)` gives it")
-
-
-def _opened(release: OnDisk | Path | str) -> Release:
-    path = getattr(release, "folder", release)
-    if not isinstance(path, Path | str):
-        raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
-    return open_release(path)
 
 
 def _hearing(

@@ -73,7 +73,7 @@ class Ranker:
     def near(self, row: Row) -> Floats:
         """[item] 0..1 by the nearest requests only."""
         similarity, scores = self.index.scores(request(row)), np.zeros(len(self.items))
-        for n in nearest(similarity, NEAREST):
+        for n in np.argsort(-similarity, kind="stable")[:NEAREST]:  # stable: ties by row number
             scores[self.taken[n]] += similarity[n]
         return _scaled(scores)
 
@@ -142,9 +142,3 @@ def request(row: Row) -> str:
 
 def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
-
-
-def nearest(similarity: Floats, most: int) -> list[int]:
-    """Returns the rows of largest similarity, largest first, without rows of similarity 0; ties by row number."""
-    order = np.argsort(-similarity, kind="stable")[:most]
-    return [int(n) for n in order if similarity[n] > 0]
