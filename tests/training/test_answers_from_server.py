@@ -30,7 +30,6 @@ class Model:
         self.wait: str | None = None  # Retry-After of a refusal
         self.choice: dict[str, Any] = {}  # further fields of the choice
         self.bodies: list[Any] = []  # bodies to send first, with status 200
-        self.in_parts = False  # sends the content in parts, thoughts first
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.waits: list[float] = []  # seconds for which `ask` would have slept
         self.url = ""
@@ -51,8 +50,7 @@ class Model:
         barred = next((name for name in self.bars if name in payload), None)
         status = self.replies.pop(0) if self.replies else 400 if barred else 200
         text = "1. Item D (2004)" if "red stuff" in payload["messages"][-1]["content"] else None
-        content = [{"type": "thinking", "thinking": []}, {"type": "text", "text": text}] if self.in_parts else text
-        reply: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": content}, **self.choice}]}
+        reply: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}, **self.choice}]}
         if barred:
             reply = {"error": {"message": f"'{barred}' is not supported with this model."}}
         if status == 200 and self.bodies:
@@ -98,13 +96,6 @@ def test_a_server_is_evaluated(model, release, tmp_path, monkeypatch, capsys) ->
     assert main(words) == 0
     assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
     assert "sk-secret" not in capsys.readouterr().out
-
-
-def test_requests_that_are_still_to_be_asked_are_on_a_bar(model, rows, path) -> None:
-    drawn: list[bars.Bar] = []
-    for table in (rows[:1], rows, rows):
-        model.ask(table, path, progress=bars.drawn(drawn))
-    assert [(bar.total, bar.done) for bar in drawn] == [(1, 1), (1, 1), (0, 0)]
 
 
 def test_an_evaluation_that_takes_long_says_where_it_stands(model, release, tmp_path, monkeypatch, capsys) -> None:
@@ -209,7 +200,10 @@ def test_a_busy_server_is_asked_again_and_what_came_is_kept(model, rows, path) -
     model.replies = [500] * 5
     with pytest.raises(TrainingError, match="answered 500 5 times: .* what came is kept"):
         model.ask(rows, path)
-    assert [answer["id"] for answer in model.ask(rows, path)] == ["u7", "u8"]
+    drawn: list[bars.Bar] = []
+    for _ in range(2):  # the bar shows the requests that are still to be asked
+        assert [answer["id"] for answer in model.ask(rows, path, progress=bars.drawn(drawn))] == ["u7", "u8"]
+    assert [(bar.total, bar.done) for bar in drawn] == [(1, 1), (0, 0)]
 
 
 def test_two_at_once_ask_once_and_spoil_nothing(model, rows, path, monkeypatch, caplog) -> None:
@@ -335,17 +329,17 @@ def test_a_reply_that_holds_no_answer_is_asked_for_again(model, rows, path) -> N
         model.ask(rows[1:], new)
 
 
-def test_an_answer_in_parts_is_read(model, rows, path) -> None:
-    """It used to be kept as an empty text, and scored as an empty answer."""
-    model.in_parts = True
-    assert model.ask(rows[:1], path) == [{"id": "u7", "text": "1. Item D (2004)"}]
-
-
 @pytest.mark.parametrize(
-    ("message", "text"), [({"content": "1. Item D (2004) \ud83d"}, "1. Item D (2004) ?"), ({"role": "assistant"}, "")]
+    ("message", "text"),
+    [
+        ({"content": "1. Item D (2004) \ud83d"}, "1. Item D (2004) ?"),
+        ({"role": "assistant"}, ""),
+        ({"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "1. Saw"}]}, "1. Saw"),
+    ],
 )
-def test_an_answer_that_was_cut_in_a_character_or_in_its_thoughts_is_kept(model, rows, path, message, text) -> None:
-    """Half of an emoji ended in a traceback; a message without `content` ended the run, and so did each further run."""
+def test_an_answer_in_parts_or_cut_in_a_character_or_in_its_thoughts_is_kept(model, rows, path, message, text) -> None:
+    """Half of an emoji ended in a traceback; a message without `content` ended the run, and so did each further run;
+    parts were scored as an empty answer."""
     model.bodies = [{"choices": [{"message": message, "finish_reason": "length"}]}]
     assert model.ask(rows[:1], path) == [{"id": "u7", "text": text, "finish": "length"}]
 
@@ -355,6 +349,8 @@ def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
     with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
         server.refuse_remote(url, 12, remote=False)
     server.refuse_remote(url, 12, remote=True)
+    for here in ("http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"):
+        server.refuse_remote(here, 12, remote=False)
 
 
 @pytest.mark.parametrize("url", "localhost:8000/v1 http://[::1 http://localhost:99999/v1 http:///v1 file:///a".split())
@@ -365,8 +361,3 @@ def test_no_address_is_said_before_anything_else(url: str) -> None:
     with pytest.raises(TrainingError, match="put the key into") as error:
         server.refuse_remote("htp://me:secret@[here/v1", 12, remote=True)
     assert "secret" not in str(error.value)
-
-
-def test_this_machine_needs_no_word() -> None:
-    for url in ("http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"):
-        server.refuse_remote(url, 12, remote=False)

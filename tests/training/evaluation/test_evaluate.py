@@ -1,7 +1,6 @@
 """`evaluate` from answers to a report: scores, slices, gold, differences, predictions files, and few dependencies."""
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -50,13 +49,9 @@ def test_slices_are_scored_on_their_own_users(release, rows):
     assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
     none = run["slices"]["condition=none"]
     assert none["n"] == 1 and none["metrics"]["recall@4"]["mean"] == 0 and none["metrics"]["svr@4"]["mean"] is None
-
-
-def test_users_without_safe_truth_are_left_out_of_recall_and_counted(release, rows):
-    rows[0] |= {"safe_truth": []}
+    rows[0] |= {"safe_truth": []}  # such a user is left out of recall, and counted
     run = score({"u7": list("de"), "u8": list("c")}, rows, release)
-    recall = run["metrics"]["recall@4"]
-    assert (run["no_safe_truth"], recall["n"], recall["mean"]) == (1, 1, 0.5)
+    assert (run["no_safe_truth"], run["metrics"]["recall@4"]["n"], means(run)["recall@4"]) == (1, 1, 0.5)
 
 
 def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):
@@ -84,11 +79,6 @@ def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
         "main": 1,
         "slice=unseen_cues": 1,
     }
-
-
-def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
-    with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
-        score({"u7": []}, rows, release)
 
 
 def test_a_difference_is_taken_user_by_user(release, rows):
@@ -217,7 +207,7 @@ def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path
     assert out.count("name their item inexactly") == 1 and "p3: 8 of 8 titles name their item inexactly" in out
 
 
-def test_a_missing_answer_is_told_before_the_guard_is_fitted(release, tmp_path, monkeypatch):
+def test_a_missing_answer_is_a_fault_before_the_guard_is_fitted_and_no_smaller_sample(release, tmp_path, monkeypatch):
     (path := tmp_path / "p.jsonl").write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
     monkeypatch.setattr(evaluate, "without_models", None)
     with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
@@ -238,7 +228,6 @@ def test_a_missing_answer_is_told_before_the_guard_is_fitted(release, tmp_path, 
             "p.jsonl:2: 2 of its items without",
         ),
         ('{"conversation": "u7", "text": "a"}', "p.jsonl:2: expected \"id\", .* found .'conversation', 'text'"),
-        ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
     ],
 )
 def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
@@ -251,8 +240,9 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
 def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "u7", "text": "1. Item A (2001)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
+    (release.folder / "data" / "labels" / "test.parquet").unlink()  # a split without labels has no file of them
     report = evaluate.evaluate(release, [predictions, other])
-    assert [run["name"] for run in report["runs"]][:2] == ["mine", "other"]
+    assert [run["name"] for run in report["runs"]] == ["mine", "other", *report_table.OTHERS]
     # recall of mine 1 and 1; of other 0 and 1/2
     assert report["runs"][1]["difference"]["recall@4"]["mean"] == -0.75
     assert "difference to mine" in capsys.readouterr().out
@@ -260,14 +250,6 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
         evaluate.evaluate(release, [other, predictions, predictions])
     with pytest.raises(TrainingError, match="popularity is the name of a baseline"):
         evaluate.evaluate(release, [other.rename(tmp_path / "popularity.jsonl")])
-
-
-def test_a_split_without_labels_has_no_file_of_them_and_is_evaluated(release, predictions, tmp_path):
-    bare = tmp_path / "bare"
-    shutil.copytree(release.folder, bare)
-    (bare / "data" / "labels" / "test.parquet").unlink()
-    names = [run["name"] for run in evaluate.evaluate(bare, [predictions])["runs"]]
-    assert names[0] == "mine" and "retrieval_blind" in names
 
 
 def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
