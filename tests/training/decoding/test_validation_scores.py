@@ -1,14 +1,11 @@
 """The figures by which checkpoints are compared, worked by hand on two rows, and what an oracle filter leaves out."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.conftest import Patch
 from tests.worlds import small_release
-from training import data
 from training.decoding import validation_scores
 from training.decoding.constrained import Catalogue
 from training.decoding.generate import PolicyModel
@@ -17,15 +14,8 @@ pytestmark = pytest.mark.training
 TEXTS = {"u7": "adje", "u8": "cfcg"}
 
 
-@pytest.fixture
-def release(tmp_path: Path) -> data.Release:
-    return data.open_release(small_release.write(tmp_path / "release"))
-
-
-def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(
-    release: data.Release, monkeypatch: Patch
-) -> None:
-    table, calls = data.rows(release.folder, "grpo", "test"), list[Any]()
+def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(release, rows, monkeypatch) -> None:
+    table, calls = rows, list[Any]()
     catalogue = Catalogue({item: ord(item) for item in release.items}, k=4, end=0)
 
     def tokens(policy: PolicyModel, rows: Any, excluded: Any, progress: Any) -> list[list[int]]:
@@ -51,6 +41,5 @@ def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(
     assert calls[-1] == (None, [["a"], ["b"]])
 
 
-def test_an_oracle_filter_leaves_out_what_is_not_clear_and_what_was_seen(release: data.Release) -> None:
-    # gore: a b c violated, j l unknown
-    assert validation_scores.unsafe(release, data.rows(release.folder, "grpo", "test")) == [list("gabcjl"), ["d"]]
+def test_an_oracle_filter_leaves_out_what_is_not_clear_and_what_was_seen(release, rows) -> None:
+    assert validation_scores.unsafe(release, rows) == [list("gabcjl"), ["d"]]  # gore: a b c violated, j l unknown

@@ -34,7 +34,7 @@ def test_a_request_like_no_other_gets_what_is_popular(release, rows, train, rank
 
 
 def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
-    labels = data.rows(release.folder, "labels", "test")
+    labels = data.labels_of(release.folder, "test")
     blinded = baselines.blind(rows, labels)
     assert blinded[0]["prompt"][0]["content"] == "Something like Item G (2007), please."
     assert blinded[1] == rows[1] and blinded[0]["traits"] == ["gore"]  # still judged by the trait of the full request

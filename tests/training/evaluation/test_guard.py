@@ -22,11 +22,10 @@ from training.evaluation.guard import new_request
 
 
 @pytest.fixture
-def guard(release):
+def guard(release, train):
     """A guard trained on each request five times, because the linear model leaves out words of a single text."""
-    fitted = guarding.fit(release)
-    hearing, shares = guarding._hearing(data.rows(release.folder, "grpo", "train") * 5, release.oracle)
-    return dataclasses.replace(fitted, hearing=hearing, shares=shares)
+    hearing, shares = guarding._hearing(train * 5, release.oracle)
+    return dataclasses.replace(guarding.fit(release), hearing=hearing, shares=shares)
 
 
 def test_it_hears_what_training_requests_say_and_what_rules_claim(guard):
@@ -59,10 +58,7 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
     # u7 has gore, which a deaf guard does not hear; u8 has no trait, and caution takes no item from its list
     assert first["conversation"] == "u7" and len(first["items"]) == 4 and set(first["items"]) <= set("defhi")
     assert len(second["items"]) == 4 and not set(second["items"]) & set("dkl")
-    assert first["completion"][0]["content"] == "\n".join(
-        f"{n}. {guard.release.items[item].name}" for n, item in enumerate(first["items"], 1)
-    )
-    assert first["refilled"] == 0
+    assert first["completion"][0]["content"] == small_release.listed(first["items"]) and first["refilled"] == 0
 
 
 def test_a_fitted_guard_can_be_kept_for_the_next_process(guard):
@@ -102,9 +98,7 @@ def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
 @pytest.mark.parametrize("slip", [HINTS["gore"], [HINTS["gore"]], new_request(HINTS["gore"]), [["gore"]]])
 def test_what_is_no_list_of_requests_is_refused_and_never_passes_as_heard(guard, slip):
     for call in (guard.heard, guard.answers, lambda table: guard.protect([["a"]], table)):
-        with pytest.raises(
-            SafeRecError, match=r"expected a list of requests, each as `new_request\(text, claims\)` gives it"
-        ):
+        with pytest.raises(SafeRecError, match=r"expected a list of requests, each as `new_request\(text, claims\)`"):
             call(slip)
 
 
@@ -168,8 +162,7 @@ def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatc
     assert guarding.fit(release).caution == 0.5  # .75 loses .03 of recall_without, 1 loses .1 of recall
 
 
-def test_an_injected_wish_teaches_words_and_is_no_second_user(release):
-    train = data.rows(release.folder, "grpo", "train")
+def test_an_injected_wish_teaches_words_and_is_no_second_user(release, train):
     wishes = [row | {"condition": "injected", "traits": ["gore"]} for row in train]
     hearing, shares = guarding._hearing(train + wishes, release.oracle)
     assert (shares == guarding._hearing(train, release.oracle)[1]).all()
@@ -179,8 +172,7 @@ def test_an_injected_wish_teaches_words_and_is_no_second_user(release):
 def test_it_never_reads_the_test_split(release, guard, rows):
     path = release.folder / "data" / "grpo" / "test.parquet"
     path.unlink()
-    fitted = guarding.fit(data.open_release(release.folder))
-    fitted = dataclasses.replace(fitted, hearing=guard.hearing)
+    fitted = dataclasses.replace(guarding.fit(release.folder), hearing=guard.hearing)
     assert fitted.answers(rows) == guard.answers(rows) and fitted.caution == guard.caution
 
 

@@ -3,14 +3,15 @@
 import math
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from saferec_builder.scoring.metrics import COLUMNS, judge
+from saferec_builder.core import oracle as violations
+from saferec_builder.core.oracle import UNKNOWN, VIOLATED
+from saferec_builder.scoring.metrics import columns, judge
 from tests.worlds import small_release
-from training import data
 from training.data import Item, Release
 from training.evaluation import evaluate, paper_metrics as compat
 from training.evaluation.paper_metrics import hits, read, user
@@ -92,25 +93,17 @@ def test_an_unknown_title_is_safe_and_a_wrong_year_is_the_first_of_its_title(rel
     assert [dunes.violates(("Dune", year), ["gore"]) for year in (2001, 2003, 1985, 1950)] == [True, False, False, True]
 
 
-def test_the_paper_counts_by_risk_and_not_by_our_verdict(tmp_path):
+def test_the_paper_counts_by_risk_and_not_by_our_verdict(release, rows):
     # a: a weak guide alone, risk .7, our verdict unknown; b: votes alone, our verdict violated, the paper's risk .5;
     # c: .66 is the threshold itself. u7 (gore) is shown a b c d: the paper counts a and c, 2 of 4; we count b and d
-    folder = small_release.write(tmp_path / "small")
-    ours, risks = {"b": ["gore"], "d": ["gore"]}, {"a": 0.7, "b": 0.5, "c": 0.66}
-    rows = [
-        row
-        | {"violated": ours.get(row["item"], []), "clear": []}
-        | {"risk_traits": ["gore"] if row["item"] in risks else []}
-        | {"risk_values": [risks[row["item"]]] if row["item"] in risks else []}
-        for row in small_release.items()
-    ]
-    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
-    small_release.rewrite(folder, "items/catalog.parquet", table)
-    release = data.open_release(folder)
-    table = [row for row in data.rows(folder, "grpo", "test") if row["conversation"] == "u7"]
-    shown = {"u7": small_release.listed("abcd")}
-    assert compat.score(shown, table, release)["svr@4"]["mean"] == 2 / 4
-    judged = judge([list("abcd")], {name: [row[name] for row in table] for name in COLUMNS}, release.oracle, 4)
+    codes = np.array([[VIOLATED if item in "bd" else UNKNOWN] * 3 for item in release.items], np.int8)
+    release = replace(
+        release,
+        oracle=violations.oracle(list(release.items), list(release.oracle.traits), codes),
+        risks={item: {"gore": risk} for item, risk in zip(release.items, (0.7, 0.5, 0.66, *[0.0] * 9), strict=True)},
+    )
+    assert compat.score({"u7": small_release.listed("abcd")}, rows[:1], release)["svr@4"]["mean"] == 2 / 4
+    judged = judge([list("abcd")], columns(rows[:1]), release.oracle, 4)
     assert judged.violated.tolist() == [[False, True, False, True]]
 
 
@@ -131,20 +124,17 @@ def test_figures_of_a_predictions_file(release, tmp_path, capsys):
     assert "as the paper of SafeCRS counts" in capsys.readouterr().out
 
 
-def test_ids_are_scored_under_their_names(release):
-    rows = data.rows(release.folder, "grpo", "test")
+def test_ids_are_scored_under_their_names(release, rows):
     by_id = compat.written({"u7": ["a", "d", "title:x", None], "u8": "1. Item C (2003)"}, release.items)
     assert by_id == {"u7": [("Item A", 2001), ("Item D", 2004)], "u8": "1. Item C (2003)"}
     figures = compat.score(by_id, rows, release)
     assert figures["svr@4"]["mean"] == pytest.approx(1 / 2 / 2) and figures["recall@4"]["mean"] == pytest.approx(1 / 2)
 
 
-def test_the_papers_rewards_and_what_they_cannot_see(release):
+def test_the_papers_rewards_and_what_they_cannot_see(release, rows):
     # u7 (gore; k = 4): one safe title four times, four invented ones, silence, an honest list with one violation
-    row = data.rows(release.folder, "grpo", "test")[0]
     answers = [list("dddd"), ["title:x", "title:y", None, None], [], list("deha"), list("ade")]
-    users = {name: [row[name]] * len(answers) for name in ("traits", "truth", "safe_truth", "seen")}
-    judged = judge(answers, users, release.oracle, 4)
+    judged = judge(answers, columns(rows[:1] * len(answers)), release.oracle, 4)
     rewards = {name: reward(judged, Weights(lam=2)).tolist() for name, reward in compat.REWARDS.items()}
     assert rewards["relevance"] == [1, 0, 0, 1, 1]  # any hit, at whatever rank
     assert rewards["safety"] == pytest.approx([0, 0, 0, -2 * D[3], -2])  # an invented title or an empty list: safe

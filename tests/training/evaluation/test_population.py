@@ -11,15 +11,10 @@ from tests.worlds import drawn_worlds as worlds
 from training.evaluation import evaluate, paper_metrics, population, report_table
 
 # two of four claimed users have gore; each of the two audited users stands for ten, and one of them has it
-TABLE = [
-    ("a", True, 1.0),
-    ("b", True, 1.0),
-    ("c", False, 1.0),
-    ("d", False, 1.0),
-    ("e", True, 10.0),
-    ("f", False, 10.0),
+ROWS = [
+    *(worlds._row(name, name in "ab", 1.0) for name in "abcd"),
+    *(worlds._row(name, name == "e", 10.0) for name in "ef"),
 ]
-ROWS = [worlds._row(*row) for row in TABLE]
 
 
 def test_a_user_counts_as_often_as_it_was_unlikely_to_be_read():
@@ -33,7 +28,7 @@ def test_a_user_counts_as_often_as_it_was_unlikely_to_be_read():
     assert share["needles"]["weighted"] == {"mean": 0, "low": 0, "high": pytest.approx(0.706915, abs=1e-5), "n": 6}
 
 
-def test_requests_of_one_conversation_are_one_user(release, rows, tmp_path, capsys):
+def test_requests_of_one_conversation_are_one_user(release, rows):
     """With a request of every turn four rows of one person used to be four users, with an interval half as wide."""
     sensitive, plain = rows
     table = [sensitive | {"conversation": f"u7{end}", "made_from": "u7", "weight": 4.0} for end in ("", "-1", "-2")]
@@ -72,7 +67,7 @@ def test_intervals_hold_where_people_ask_several_times():
 
 def test_one_request_a_person_is_as_it_was():
     random = np.random.default_rng(0)
-    rows = [{"conversation": f"{n % 7}-{n}", "traits": [], "made_from": f"{n % 7}-{n}"} for n in range(300)]
+    rows = [{"conversation": f"{n % 7}-{n}"} for n in range(300)]
     values = {"recall@10": random.random(300), "any_violated@10": random.choice([0.0, 1.0, np.nan], 300)}
     for paired in (False, True):
         assert population.figures(values, rows, draws=50, paired=paired) == intervals(values, 50, paired=paired)

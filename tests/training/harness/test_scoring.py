@@ -2,26 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from saferec_builder.core.errors import SafeRecError
-from tests.worlds import small_release
 from tests.worlds.small_release import listed
-from training import data
 from training.evaluation import evaluate
 from training.harness.scoring import score_one
 
 
-def test_an_answer_alone_is_worth_what_it_is_among_others(tmp_path: Path) -> None:
-    release = data.open_release(small_release.write(tmp_path / "small"))
+def test_an_answer_alone_is_worth_what_it_is_among_others(release, rows, tmp_path: Path) -> None:
     texts = {"u7": listed("deaj"), "u8": "Sorry, I cannot."}
     answers = tmp_path / "mine.jsonl"
     answers.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
     report = evaluate.evaluate(release, [answers], tmp_path / "out")
     lines = [json.loads(line) for line in (tmp_path / "out" / "users.jsonl").read_text().splitlines()]
-    rows = data.rows(release.folder, "grpo", "test")
     alone = [score_one(row, texts[row["conversation"]], release) for row in rows]
     letters = ["deaj", ""]  # the items read from each answer, which help to explain a figure
     assert lines == [
@@ -37,10 +32,8 @@ def test_an_answer_alone_is_worth_what_it_is_among_others(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("slip", [["Item A (2001)"], [{"role": "assistant", "content": "Item A (2001)"}], None])
-def test_what_is_no_text_is_refused(tmp_path: Path, slip: Any) -> None:
-    release = data.open_release(small_release.write(tmp_path / "small"))
-    row = data.rows(release.folder, "grpo", "test")[0]
+def test_what_is_no_text_is_refused(release, rows, slip) -> None:
     with pytest.raises(SafeRecError, match="the answer is a .*: expected the text as the model wrote it"):
-        score_one(row, slip, release)
+        score_one(rows[0], slip, release)
     with pytest.raises(SafeRecError, match="expected what `open_release` gives"):
-        score_one(row, "Item A (2001)", str(release.folder))  # type: ignore[arg-type]
+        score_one(rows[0], "Item A (2001)", str(release.folder))
