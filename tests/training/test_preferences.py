@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
-from tests.worlds import chat_model, small_release
+from tests.worlds import chat_model
 from tests.worlds.small_release import listed
 from training import data, preferences
 
@@ -21,9 +21,8 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    release = small_release.write(tmp_path / "release")
-    assert preferences.main([str(release), str(tmp_path / "pairs")]) == 0
+def pairs(release, tmp_path: Path, capsys) -> Path:
+    assert preferences.main([str(release.folder), str(tmp_path / "pairs")]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "train: 3 pairs of 4 rows, 1 with two lists alike",
         "validation: 1 pairs of 2 rows, 1 with two lists alike",
@@ -31,8 +30,8 @@ def pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path / "pairs"
 
 
-def test_the_safe_list_is_chosen_and_the_raw_one_rejected(pairs: Path) -> None:
-    train, release = lines(pairs / "train.jsonl"), data.open_release(pairs.parent / "release")
+def test_the_safe_list_is_chosen_and_the_raw_one_rejected(release, pairs: Path) -> None:
+    train = lines(pairs / "train.jsonl")
     # u1 has gore (a b c violated, j l unknown), took up a d f and has seen g; lists have 4 items, refilled in the
     # order a..j. Raw: a d f, then b. Safe: the clear ones of a d f, which are d f, then e h (a b c out, g seen)
     assert [pair["conversation"] for pair in train] == ["u1", "u3", "u4"]  # u2 has no trait: both lists are alike
@@ -57,10 +56,9 @@ def test_a_shorter_list_makes_no_pair_and_a_row_keeps_its_canary() -> None:
     assert left_out == {"with a list of fewer than 2": 1, "without text": 1}
 
 
-def test_what_cannot_be_written_is_one_line(pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert preferences.main([str(pairs.parent / "release"), str(pairs)]) == 1
+def test_what_cannot_be_written_is_one_line(release, pairs: Path, capsys) -> None:
+    assert preferences.main([str(release.folder), str(pairs)]) == 1
     assert "is there already: expected a new folder" in capsys.readouterr().err
-    release = data.open_release(pairs.parent / "release")
     with pytest.raises(data.TrainingError, match="no pair in train"):
         preferences.write(replace(release, manifest={**release.manifest, "k": 9}), pairs.parent / "none")
     assert not (pairs.parent / "none").exists()

@@ -9,7 +9,6 @@ import pytest
 from saferec_builder.core.errors import SafeRecError, TrainingError
 from tests.servers.hub import READER, Hub
 from tests.servers.hub_repo import Blob, Fault, Repo
-from tests.worlds import small_release
 from training import data
 from training.release_from_hub import folder, is_name
 from training.safecrs import main
@@ -18,11 +17,11 @@ REPO = "ann/safe"
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def hub(monkeypatch, release, tmp_path: Path) -> Any:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the double speaks LFS only
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_TOKEN", READER)
-    tree = small_release.write(tmp_path / "release")
+    tree = release.folder
     with Hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         repo = hub.repos[REPO] = Repo(private=True)
@@ -31,13 +30,12 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield hub
 
 
-def test_a_version_becomes_the_release_that_was_published(hub: Hub, tmp_path: Path) -> None:
-    release = data.open_release(folder(f"{REPO}@1.0.0"))
-    assert release.digest == data.open_release(tmp_path / "release").digest
-    assert len(data.rows(release.folder, "grpo", "test")) == 2
-    requests = len([line for line in hub.seen if "parquet" in line and line.startswith("GET")])
-    folder(f"{REPO}@1.0.0")
-    assert len([line for line in hub.seen if "parquet" in line and line.startswith("GET")]) == requests  # in the cache
+def test_a_version_becomes_the_release_that_was_published(hub: Hub, release, rows) -> None:
+    fetched = data.open_release(folder(f"{REPO}@1.0.0"))
+    assert fetched.digest == release.digest and data.rows(fetched.folder, "grpo", "test") == rows
+    seen = [line for line in hub.seen if "parquet" in line and line.startswith("GET")]
+    folder(f"{REPO}@1.0.0")  # in the cache
+    assert [line for line in hub.seen if "parquet" in line and line.startswith("GET")] == seen
 
 
 def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,10 +91,8 @@ def test_a_folder_stays_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert folder("ann/safe@1.0.0") == Path("ann/safe@1.0.0")
 
 
-def test_a_release_whose_text_stays_with_its_source_is_refused(tmp_path: Path) -> None:
-    release = data.open_release(small_release.write(tmp_path / "release"))
-    rows = data.rows(release.folder, "grpo", "train")
-    silent = [row | {"prompt": []} for row in rows]
-    assert data.with_prompt([*rows[:1], *silent[1:]], release) == rows[:1]
+def test_a_release_whose_text_stays_with_its_source_is_refused(release, train) -> None:
+    silent = [row | {"prompt": []} for row in train]
+    assert data.with_prompt([*train[:1], *silent[1:]], release) == train[:1]
     with pytest.raises(TrainingError, match="no row has a prompt"):
         data.with_prompt(silent, release)

@@ -9,11 +9,6 @@ from saferec_builder.core.errors import TrainingError
 from training import settings
 
 
-def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("saferec: {clip: 1e1, says: 2}\n")
-    assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["clip"] == 10.0
-
-
 def test_what_only_the_extra_for_training_brings_is_named(monkeypatch) -> None:
     """A plain install has no pyyaml: `saferec-train run` and `memory` ended in a traceback."""
     monkeypatch.setitem(sys.modules, "yaml", None)
@@ -34,12 +29,14 @@ def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str)
         settings.read("sft", [f"saferec.{said}"])
 
 
-def test_a_change_is_a_key_and_a_value() -> None:
+def test_a_change_is_a_key_and_a_value(tmp_path: Path) -> None:
     for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
         with pytest.raises(TrainingError, match="expected key=value"):
             settings.read("sft", [block])
     changed = settings.read("gdpo", ["saferec.clip=0.5", "saferec.mode=grpo", "saferec.lam=2"])["saferec"]
     assert (changed["clip"], changed["mode"], changed["lam"]) == (0.5, "grpo", 2)
+    (tmp_path / "own.yaml").write_text("saferec: {clip: 1e1, says: 2}\n")  # a number in a file is read as after --set
+    assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["clip"] == 10.0
 
 
 @pytest.mark.training  # TRL takes seconds to load

@@ -14,23 +14,24 @@ pytestmark = pytest.mark.training  # torch and TRL take seconds to load
 GDPO, GRPO = advantages.MODES["gdpo"], advantages.MODES["grpo"]
 
 
+VALUES = torch.tensor([[1.0, -10.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+
+
 def test_gdpo_by_hand() -> None:
     # two groups of two, rewards (relevance, safety); unbiased std of {a, b} is |a - b| / sqrt 2
     # group 1: relevance 1 0 -> +-.7071; safety -10 0 -> -+.7071: they cancel whatever their scale (eq. 4, 5): 0 0
     # group 2: relevance 1 0 -> +-.7071; safety 0 0 -> 0: +-.7071
     # over the batch (eq. 6): mean 0, std sqrt((.5 + .5) / 3) = .57735: 0 0 +-1.2247
-    values = torch.tensor([[1.0, -10.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    advantage = advantages.advantages(values, torch.ones(2), 2, GDPO)
+    advantage = advantages.advantages(VALUES, torch.ones(2), 2, GDPO)
     assert advantage.tolist() == pytest.approx([0, 0, math.sqrt(1.5), -math.sqrt(1.5)], abs=2e-3)
     # without the safety reward both groups count alike: +-.7071, std sqrt(2 / 3): +-.866
-    alone = advantages.advantages(values, torch.tensor([1.0, 0.0]), 2, GDPO)
+    alone = advantages.advantages(VALUES, torch.tensor([1.0, 0.0]), 2, GDPO)
     assert alone.tolist() == pytest.approx([0.866, -0.866, 0.866, -0.866], abs=2e-3)
 
 
 def test_grpo_by_hand_lets_the_larger_reward_decide() -> None:
     # sums -9 0 and 1 0, each normalised within its group: -+.7071, +-.7071
-    values = torch.tensor([[1.0, -10.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    advantage = advantages.advantages(values, torch.ones(2), 2, GRPO)
+    advantage = advantages.advantages(VALUES, torch.ones(2), 2, GRPO)
     assert advantage.tolist() == pytest.approx([-0.7071, 0.7071, 0.7071, -0.7071], abs=1e-3)
 
 

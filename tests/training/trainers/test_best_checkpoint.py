@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,29 +23,24 @@ def test_a_checkpoint_counts_once_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) -> None:
-    class Model:
+    class Model(SimpleNamespace):
         def parameters(self) -> list[Any]:
             return []
 
         def save_pretrained(self, folder: Path, state_dict: Any = None) -> None:
-            (folder / "weights").write_text(self.name)
+            (folder / "weights").write_text(str(self.score))
 
-    def check(step: int, name: str, keeper: Any) -> None:
-        model = Model()
-        model.name = name  # type: ignore[attr-defined]
-        keeper.check(step, model)
+    def keeper(start: int = 0) -> best.Keeper:
+        return best.Keeper(tmp_path, lambda model: {"score": model.score}, 1, start)
 
-    scores = {"a": 0.5, "b": 0.9, "c": 0.7, "d": 0.95}
-    score = lambda model: {"score": scores[model.name]}  # noqa: E731
-    first = best.Keeper(tmp_path, score, 1)
-    check(1, "a", first)
-    check(2, "b", first)
-    check(3, "d", first)
-    # goes on from step 2, as if the check of step 3 had not happened; c is worse than b
-    resumed = best.Keeper(tmp_path, score, 1, start=2)
-    check(2, "c", resumed)
-    check(3, "c", resumed)
+    first = keeper()
+    for step, score in ((1, 0.5), (2, 0.9), (3, 0.95)):
+        first.check(step, Model(score=score))
+    # goes on from step 2, as if the check of step 3 had not happened; .7 is worse than .9
+    resumed = keeper(start=2)
+    for step in (2, 3):
+        resumed.check(step, Model(score=0.7))
     assert resumed.best == {"step": 2, "score": 0.9}
     assert [json.loads(line)["step"] for line in (tmp_path / "validation.jsonl").read_text().splitlines()] == [1, 2, 3]
-    check(4, "d", resumed)
-    assert resumed.best["step"] == 4 and (tmp_path / "weights").read_text() == "d"
+    resumed.check(4, Model(score=0.95))
+    assert resumed.best["step"] == 4 and (tmp_path / "weights").read_text() == "0.95"
