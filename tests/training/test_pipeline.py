@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
-from tests.conftest import Patch, Printed
 from tests.worlds import bars
 from training import comparison, data, pipeline, settings
 from training.comparison import load_policy
@@ -15,15 +14,18 @@ from training.run_folders import Run
 pytestmark = pytest.mark.training
 
 
-def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(world: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def run(world: Path, tmp_path: Path) -> Run:
+    return Run(data.open_release(world / "release"), tmp_path, 0)
+
+
+def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(world: Path, run: Run) -> None:
     config = settings.read("sft")  # SFT teaches to say two traits; this model says none
-    run = Run(data.open_release(world / "release"), tmp_path, 0)
     judged = load_policy(run, str(world / "start"), config)
     assert judged.catalogue and judged.catalogue.opening == 0 and config["saferec"]["says"] == 2
 
 
-def test_a_model_is_loaded_as_was_asked(world: Path, tmp_path: Path) -> None:
-    run = Run(data.open_release(world / "release"), tmp_path, 0)
+def test_a_model_is_loaded_as_was_asked(world: Path, run: Run) -> None:
     option = "model_init_kwargs={attn_implementation: eager, dtype: bfloat16}"
     model = load_policy(run, str(world / "start"), settings.read("sft", [option]), to_train=True).model
     assert (model.config._attn_implementation, model.dtype) == ("eager", torch.bfloat16)
@@ -32,11 +34,8 @@ def test_a_model_is_loaded_as_was_asked(world: Path, tmp_path: Path) -> None:
             load_policy(run, str(world / "start"), settings.read("sft", [f"model_init_kwargs={wrong}"]))
 
 
-def test_answers_that_take_long_say_whose_they_are(
-    world: Path, tmp_path: Path, monkeypatch: Patch, capsys: Printed
-) -> None:
+def test_answers_that_take_long_say_whose_they_are(world: Path, run: Run, monkeypatch, capsys) -> None:
     bars.steps_take(30.0, monkeypatch)
-    run = Run(data.open_release(world / "release"), tmp_path, 0)
     config = settings.read("sft", ["saferec.batch=1"])
     pipeline._score(run, "safe_sft", policy := load_policy(run, str(world / "start"), config), config)(policy.model)
     comparison.systems(run, {"sft": str(world / "start")}, config)

@@ -15,12 +15,12 @@ from training.trainers import sft
 pytestmark = pytest.mark.training
 
 
-def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path) -> None:
     # Gemma and others require the user's turn first; a recommender may have said hello before it
     refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
-    monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
-    tokenizer = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
     turn = {"role": "user", "content": "Something like Item A (2001)?"}
+    chat_model.write(tmp_path, [turn["content"]], template=refusing + chat_model.TEMPLATE)
+    tokenizer = generate.load(str(tmp_path)).tokenizer
     assert len(generate.prompt_tokens(tokenizer, [{"prompt": [turn]}])) == 1
     with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
         generate.prompt_tokens(tokenizer, [{"prompt": [{"role": "assistant", "content": "Hi."}, turn]}])
@@ -31,12 +31,9 @@ def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monk
 
 
 def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path: Path) -> None:
-    texts = ["Something like Item A (2001)?", "1. Item B (2002)"]
-    row = {
-        "prompt": [{"role": "user", "content": texts[0]}],
-        "completion": [{"role": "assistant", "content": texts[1]}],
-    }
-    model = chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
+    question, answer = "Something like Item A (2001)?", "1. Item B (2002)"
+    row = {"prompt": [{"role": "user", "content": question}], "completion": [{"role": "assistant", "content": answer}]}
+    model = chat_model.write(tmp_path / "model", [question, answer], template=chat_model.THINKING)
     opening = "<|assistant|>\n"
     for off, start in (({"enable_thinking": False}, f"{opening}<think>\n\n</think>\n\n"), ({}, opening)):
         policy = generate.load(str(model), template=off)
@@ -72,18 +69,14 @@ def test_half_a_model_is_one_line(tmp_path: Path) -> None:
         generate.load(str(tmp_path))
 
 
-def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
-    world: Path, policy: generate.PolicyModel
-) -> None:
+def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(world: Path, policy) -> None:
     table = rows(world / "release", "grpo", "test")
     seen = [row["seen"] for row in table]
-    together = [*answers(policy, table).values()]
+    drawn: list[bars.Bar] = []
+    together, alone = (
+        [*answers(replace(policy, batch=size), table, progress=bars.drawn(drawn)).values()] for size in (256, 1)
+    )
+    assert [(bar.total, bar.steps) for bar in drawn] == [(2, [2]), (2, [1, 1])]  # a step is a batch
     assert [len(answer) for answer in together] == [small_release.K] * 2
     assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, seen, strict=True))
-    assert together == [answer for row in table for answer in answers(policy, [row]).values()]
-
-
-def test_answers_are_on_a_bar_batch_by_batch(world: Path, policy: generate.PolicyModel) -> None:
-    table, drawn = rows(world / "release", "grpo", "train"), list[bars.Bar]()
-    answers(replace(policy, batch=3), table, progress=bars.drawn(drawn))
-    assert [(bar.total, bar.done, bar.steps) for bar in drawn] == [(4, 4, [3, 1])]
+    assert together == alone

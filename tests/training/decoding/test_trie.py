@@ -26,34 +26,30 @@ pytestmark = pytest.mark.training
 NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}, [(7,), (8,)], end=0)
 
 
-def states(*excluded: list[str], of: Trie = NAMES) -> States:
-    return States(of, excluded, stride=16)
-
-
-def may(found: States) -> list[int]:
-    """Returns the tokens that may come next in the only row; none after the end."""
-    return [] if found.node[0] == found.nodes.lines[-1] + 1 else open_places(found).tolist()
-
-
-def open_places(state: States) -> np.ndarray[Any, np.dtype[np.int64]]:
+def open_places(state: States) -> np.ndarray:
     return np.sort(np.concatenate([places[unused > 0] for places, unused in state.children()]))
 
 
-def along(found: States, *tokens: int) -> list[int]:
+def may(state: States) -> list[int]:
+    """Returns the tokens that may come next in the only row; none after the end."""
+    return [] if state.node[0] == state.nodes.lines[-1] + 1 else open_places(state).tolist()
+
+
+def along(state: States, *tokens: int) -> list[int]:
     for token in tokens:
-        assert token in may(found)
-        found.advance(np.array([token]))
-    return may(found)
+        assert token in may(state)
+        state.advance(np.array([token]))
+    return may(state)
 
 
 def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
-    state = states([])
-    assert may(state) == [7] and along(state, 7) == [3, 5] and along(state, 3) == [4, 9]
+    state = States(NAMES, [[]], stride=16)
+    assert along(state) == [7] and along(state, 7) == [3, 5] and along(state, 3) == [4, 9]
     assert along(state, 9) == [8]  # "a" is named
     assert along(state, 8, 3) == [4]  # of the names that begin with 3 only "ab" is still free
     assert along(state, 4, 9) == [0] and along(state, 0) == []
     state.advance(np.array([5]))  # padding
-    assert may(state) == []
+    assert along(state) == []
 
 
 def by_the_rules(of: Trie, excluded: list[str], answer: list[int]) -> list[int]:
@@ -79,15 +75,14 @@ def test_the_masks_of_many_rows_are_those_of_the_rules(kind: str, monkeypatch: P
     if kind != "numpy":
         monkeypatch.setattr(trie, "_flat", torch.Tensor.flatten)
     chance = random.Random(0)
-    spelt = {(*chance.choices(range(10, 16), k=chance.randint(1, 5)), 9) for _ in range(60)}
-    names = sorted(spelt)
+    names = sorted({(*chance.choices(range(10, 16), k=chance.randint(1, 5)), 9) for _ in range(60)})
     places = {f"{name}{n}": n for n in range(len(names)) for name in ("item", "item of the same name ")}
     many = Trie(names, places, [(2, 7), (3, 7), (4,), (5,)], end=0)
     few = Trie(names[:3], dict([*places.items()][:6]), many.numbers, end=0)
     for of in (many, few):  # the second has too few names for a whole list
         shut = [chance.sample(sorted(of.places), chance.randint(0, len(of.names))) for _ in range(18)]
         shut += [[*of.places], ["nothing of ours", min(of.places)]]
-        state, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
+        state, answers = States(of, shut, stride=16), [[] for _ in shut]
         process, ids, scores = trie.Mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
         while any(answer[-1:] != [0] for answer in answers):
             row, token = np.divmod(open_places(state), 16)
@@ -161,9 +156,9 @@ def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -
     assert policy.trie is not None
     tokenizer = policy.tokenizer
     text = small_release.listed("gael")
-    state = states(["k"], of=policy.trie)
-    along(state, *tokenizer.encode(text + "\n", add_special_tokens=False), tokenizer.eos_token_id)
-    assert not may(state) and len(tokenizer.encode(")\n")) == 1
+    ids = tokenizer.encode(text + "\n", add_special_tokens=False)
+    state = States(policy.trie, [["k"]], stride=16)
+    assert along(state, *ids, tokenizer.eos_token_id) == [] and len(tokenizer.encode(")\n")) == 1
 
 
 def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_path: Path, monkeypatch: Patch) -> None:

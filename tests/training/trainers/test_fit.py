@@ -14,7 +14,6 @@ from tests import ROOT
 from tests.worlds.bars import steps_take
 from tests.worlds.fits import learn, practise
 from training.decoding import constrained, generate
-from training.evaluation import rewards
 from training.models import word_dropout
 from training.trainers import fit
 from training.trainers.best_checkpoint import Keeper
@@ -48,9 +47,8 @@ def item_rows(folder: Path) -> list[int]:
     return [*catalogue.tokens.values(), *catalogue.traits.values(), catalogue.nothing]
 
 
-def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(world: Path, tmp_path: Path, monkeypatch) -> None:
+    assert fit.lora(0) is None and fit.lora(8).lora_alpha == 16
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     learn(world, tmp_path / "sft", "saferec.lora=4", "learning_rate=0.1", "max_steps=2")
@@ -62,7 +60,7 @@ def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
     assert torch.equal(start["lm_head.weight"][words], taught["lm_head.weight"][words])
     assert not (tmp_path / "sft" / "adapter_config.json").exists()
 
-    caught: dict[str, Any] = {}
+    differences: list[float] = []
     scored = GRPOTrainer._generate_and_score_completions
 
     def watch(self: Any, inputs: Any) -> Any:
@@ -73,13 +71,13 @@ def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
         keep = output["completion_ids"].size(1)
         with torch.no_grad():
             expected, _, _ = self._get_per_token_logps_and_entropies(policy.model, ids, mask, keep)
-        caught.setdefault("differences", []).append(float((expected - output["ref_per_token_logps"]).abs().max()))
+        differences.append(float((expected - output["ref_per_token_logps"]).abs().max()))
         return output
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
     practise(world, tmp_path / "sft", tmp_path / "gdpo", "saferec.lora=4")
     # at the first step and after the policy has moved away
-    assert len(caught["differences"]) == 2 and max(caught["differences"]) < 1e-4
+    assert len(differences) == 2 and max(differences) < 1e-4
 
 
 # --- several processes, and progress ----------------------------------------------------------------------------------
@@ -118,23 +116,11 @@ def test_what_would_end_without_weights_is_refused_at_once(kind: str, adapter: b
         fit.refuse_spread(trainer)
 
 
-def test_rank_zero_is_no_adapter() -> None:
-    assert fit.lora(0) is None and fit.lora(8).r == 8 and fit.lora(8).lora_alpha == 16
-    assert set(rewards.RANKS) == set(rewards.OURS)
-
-
-def test_a_long_training_says_where_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_training_says_where_it_stands(tmp_path: Path, monkeypatch, capsys) -> None:
     """Of 100 steps 60 were done earlier; the next takes 30 s, and so will 39 more."""
     steps_take(30.0, monkeypatch)
     checked: list[str] = []
-
-    def score(model: Any) -> dict[str, float]:
-        checked.append(model)
-        return {"score": 1.0}
-
-    keeper = Keeper(tmp_path / "sft", score, 2)
+    keeper = Keeper(tmp_path / "sft", lambda model: checked.append(model) or {"score": 1.0}, 2)
     keeper.best = {"score": 2.0}  # nothing to save
     nothing: Any = SimpleNamespace()
     state: Any = SimpleNamespace(global_step=60, max_steps=100)

@@ -59,9 +59,8 @@ def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path
         assert torch.allclose(ours, output["advantages"], atol=1e-4)
 
 
-def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(
-    world: Path, monkeypatch: Patch, tmp_path: Path
-) -> None:
+def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(world, monkeypatch, tmp_path) -> None:
+    assert [*rewards.RANKS] == [*rewards.OURS]
     by_sequence = run(world, monkeypatch, tmp_path / "whole", "saferec.credit=sequence")
     with monkeypatch.context() as patch:
         # every rank has the answer's reward
@@ -79,9 +78,7 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
     return {name: value.detach().clone() for name, value in caught["trainer"].model.state_dict().items()}
 
 
-def test_an_adapter_with_rows_of_items_learns_without_masks_too(
-    world: Path, monkeypatch: Patch, tmp_path: Path
-) -> None:
+def test_an_adapter_with_rows_of_items_learns_without_masks_too(world, monkeypatch, tmp_path) -> None:
     # TRL reads the bias of the head, which peft's wrapper of a head with trained rows did not have
     free = ("saferec.lora=2", "saferec.mask=false", "saferec.credit=sequence", "logging_steps=1")
     # an untrained model without masks names no item, so that all its answers would have the same reward
@@ -91,9 +88,7 @@ def test_an_adapter_with_rows_of_items_learns_without_masks_too(
     assert result["steps"] == 2 and max(line.get("grad_norm", 0) for line in result["log"]) > 0
 
 
-def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
-    world: Path, monkeypatch: Patch, tmp_path: Path
-) -> None:
+def test_the_reference_of_the_kl_term_is_the_model_that_was_given(world, monkeypatch, tmp_path) -> None:
     caught = run(world, monkeypatch, tmp_path, "beta=0.1")
     start = generate.load(str(world / "start")).model.state_dict()
     reference = caught["trainer"].ref_model.state_dict()
@@ -123,15 +118,12 @@ def test_what_we_override_of_trl_is_listed_and_there() -> None:
             gdpo.refuse_another_trl(trainer)
 
 
-def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path: Path) -> None:
+def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(release, rows) -> None:
     # b is violated by our verdict (votes), with a risk of .5 at most; a has .7 (a weak guide alone), verdict unknown
-    folder = small_release.write(tmp_path / "small")
-    release = data.open_release(folder)
     risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
-    release = data.Release(**{**vars(release), "risks": risks})
-    functions = gdpo.functions(generate.PolicyModel(None, None, None), release, "paper", rewards.Weights())  # type: ignore[arg-type]
+    text_model = generate.PolicyModel(None, None, None)
+    functions = gdpo.functions(text_model, replace(release, risks=risks), "paper", rewards.Weights())
     safety = next(f for f in functions if f.__name__ == "safety")
-    row = data.rows(folder, "grpo", "test")[0]
-    texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]
-    users = {name: [row[name]] * len(texts) for name in ("traits", "truth", "safe_truth", "seen", "domain")}
+    texts = [*map(small_release.listed, "abcj"), "1. Invented (1999)"]
+    users = {name: [rows[0][name]] * len(texts) for name in ("traits", "truth", "safe_truth", "seen", "domain")}
     assert safety(texts, **users) == [-1, 0, -1, 0, 0]  # j has no risk; an invented title is safe, too

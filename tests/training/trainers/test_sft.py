@@ -25,9 +25,8 @@ def test_the_loss_of_the_answers_places_is_trls_loss(world: Path, tmp_path: Path
     def loss(kind: Any, counted: Any, answers: bool) -> tuple[float, Any]:
         policy = generate.load(str(world / "start"))
         examples = Dataset.from_list(sft.examples(policy, table))
-        args = settings.trl_arguments(
-            SFTConfig, {"bf16": False, "report_to": "none", "gradient_checkpointing": False}, tmp_path, 0
-        )
+        plain = {"bf16": False, "report_to": "none", "gradient_checkpointing": False}
+        args = settings.trl_arguments(SFTConfig, plain, tmp_path, 0)
         trainer = kind(policy.model, args=args, train_dataset=examples, processing_class=policy.tokenizer)
         batch = trainer.data_collator(list(trainer.train_dataset))
         # prompts of several lengths: the answers stand at different positions
@@ -42,7 +41,7 @@ def test_the_loss_of_the_answers_places_is_trls_loss(world: Path, tmp_path: Path
         assert torch.allclose(slope, expected, atol=1e-6)
 
 
-def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys) -> None:
     table = rows(world / "release", "sft", "train")
     chat = chat_model.write(tmp_path, [row["prompt"][0]["content"] for row in table])
     for model in (world / "start", chat):
@@ -56,10 +55,8 @@ def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pyte
         # after the shortest prompt one token of its list remains, after the longest none
         lost = sum(len(prompt) > short for prompt in sizes)
         assert sft.too_long(taught, short + 1, True) == {"cut": 4, "left_out": lost} and 0 < lost < 4
-        assert (
-            capsys.readouterr().out
-            == f"  4 of 4 rows are cut to max_length = {short + 1}; {lost} of them teach nothing\n"
-        )
+        line = f"  4 of 4 rows are cut to max_length = {short + 1}; {lost} of them teach nothing\n"
+        assert capsys.readouterr().out == line
         assert sft.too_long(taught, short + 1, False)["left_out"] == 0  # cut at their beginning
         assert capsys.readouterr().out
         with pytest.raises(TrainingError, match="no request leaves room for its list"):
