@@ -20,6 +20,7 @@ KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # not a nu
 # a batch of -4 prompts answered none, so that every answer was empty; says=-1 left out the last title
 VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=-1 clip=.nan rows=grpo prefer=saef items=list"
 VALUES += " mode=gdop credit=token rewards=x"
+NO_NUMBERS = "learning_rate=fast packing=ture max_steps=2.5 per_device_train_batch_size=0"
 
 
 @pytest.mark.parametrize("said", [*KINDS.split(), *VALUES.split()])
@@ -41,21 +42,15 @@ def test_a_change_is_a_key_and_a_value(tmp_path: Path) -> None:
 
 @pytest.mark.training  # TRL takes seconds to load
 @pytest.mark.parametrize(
-    "said", ["learning_rate=fast", "packing=ture", "max_steps=2.5", "per_device_train_batch_size=0"]
+    ("change", "message"),
+    [
+        *((change, f"{change.split('=')[0]} = .*: expected a value like") for change in NO_NUMBERS.split()),
+        ("gdpo.use_cpu=1", "say use_cpu"),
+        ("learnin_rate=1", "mean learning_rate"),
+        ("lora=1", "say saferec.lora"),
+    ],
 )
-def test_what_is_none_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
+def test_what_trl_does_not_take_is_told_what_is_meant(change: str, message: str, tmp_path: Path) -> None:
     trl = pytest.importorskip("trl")
-    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected a value like"):
-        settings.trl_arguments(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
-
-
-@pytest.mark.training
-@pytest.mark.parametrize(
-    ("key", "says"),
-    [("gdpo.use_cpu", "say use_cpu"), ("learnin_rate", "mean learning_rate"), ("lora", "say saferec.lora")],
-)
-def test_an_argument_that_trl_does_not_know_is_told_what_is_meant(key: str, says: str, tmp_path: Path) -> None:
-    from trl import SFTConfig
-
-    with pytest.raises(TrainingError, match=says):
-        settings.trl_arguments(SFTConfig, {key: 1}, tmp_path, 0)
+    with pytest.raises(TrainingError, match=message):
+        settings.trl_arguments(trl.SFTConfig, settings.read("sft", [change]), tmp_path, 0)

@@ -67,9 +67,7 @@ def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("items", ["trie", "tokens", "text"])
-def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(
-    world: Path, tmp_path: Path, capsys: Printed, items: str
-) -> None:
+def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(world, tmp_path, capsys, items: str) -> None:
     # a trie looked up the rollouts' prompts among those of validation (KeyError); as text the two differed
     texts = [m["content"] for row in data.rows(world / "release", "grpo", "train") for m in row["prompt"]]
     chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
