@@ -163,7 +163,7 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     Opens a release given by folder or by name on the Hub. named: shows the progress of each long part.
     """
     if not isinstance(release, Release):
-        release = open_release(getattr(release, "folder", release))
+        release = open_release(str(getattr(release, "folder", release)))
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
     ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)}, named("guard, ranking", "block"))
     fitted = Guard(release, ranker, *_hearing(train, release.oracle, named("guard, hearing", "trait")))
