@@ -76,7 +76,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "release": manifest and {key: manifest.get(key) for key in _FACTS} | {"digest": release_files.digest(raw)},
         "doubts": _doubts(ws, manifest["version"]) if manifest else [],
         "headline": figures.headline(
-            conversations, labels, state.votes, items, verdicts.linked(items, links, warnings)
+            conversations, labels, state.votes, items, verdicts.linked(items, links, warnings), warnings
         ),
         "released": manifest and figures.released(manifest),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),

@@ -208,9 +208,15 @@ def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
 
 
 def headline(
-    conversations: pl.DataFrame, labels: pl.DataFrame, votes: pl.DataFrame, items: pl.DataFrame, warnings: pl.DataFrame
+    conversations: pl.DataFrame,
+    labels: pl.DataFrame,
+    votes: pl.DataFrame,
+    items: pl.DataFrame,
+    linked: pl.DataFrame,
+    warnings: pl.DataFrame,
 ) -> Row:
-    """Returns the main numbers of the dataset; `own` of the `labelled` conversations hold a sensitivity."""
+    """Returns the main numbers of the dataset; `own` of the `labelled` conversations hold a sensitivity. linked: the
+    warnings that refer to an item."""
     present = labels.filter(verdict="present")
     reviews = votes.filter(kind="sensitivity")
     return {
@@ -223,7 +229,8 @@ def headline(
         "own": present["subject"].n_unique(),
         "traits": present["trait"].n_unique(),
         "catalog": items.height,
-        "warnings": warnings["warning"].n_unique(),
+        "warnings": linked["warning"].n_unique(),
+        "unlinked": warnings.join(linked, "warning", "anti").height,
         "reviewers": reviews["reviewer"].n_unique(),
     }
 

@@ -19,7 +19,7 @@ Repo = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
 LABELS = {  # figures whose names say too little to people
-    "on_no_item_here": "on no one item here (none, or several of that title and year)",
+    "on_no_item_here": "counted as out, though on no one item here (none, or several of that title and year)",
     "id_conflicts": "id conflicts (listed by `saferec-build catalog merges --conflicts`)",
 }
 working = partial(at_work, partial(typer.echo, err=True))  # for a command that counts no steps

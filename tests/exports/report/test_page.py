@@ -57,6 +57,12 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
         "1.0.0 is the first version here",
     ):
         assert fact in text, fact
+    figures = gather(ws) | {"runs": []}
+    figures["headline"] |= {"warnings": 8_232, "unlinked": 17_889}  # `status` counts 26,121
+    figures["traits"][0]["unsure"] = 3  # the card says `unsure` or `unresolved`
+    text = text_of(page.render(figures))
+    assert "8,232 sourced statements on items; 17,889 more are on no one item here" in text
+    assert "0 are unresolved; 3 of the others say “unsure”" in text
 
 
 def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:

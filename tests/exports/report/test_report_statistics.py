@@ -198,8 +198,8 @@ def test_the_main_numbers_count_people_conversations_and_labels() -> None:
         label(A, form="explicit"), label(B), label(B, "needles"), label(C, verdict="absent"), label(D, verdict=None)
     )
     votes = frame(tables.REVIEWS, vote(A, "ann"), vote(B, "ann"), vote(B, "bo"), vote(A, "cy") | {"kind": "item_flag"})
-    warnings = pl.DataFrame({"warning": ["w", "w", "x"]})
-    assert figures.headline(talks, said, votes, pl.DataFrame({"item": ["i"]}), warnings) == {
+    linked, warnings = (pl.DataFrame({"warning": [*names]}) for names in ("wwx", "wxyz"))
+    assert figures.headline(talks, said, votes, pl.DataFrame({"item": ["i"]}), linked, warnings) == {
         "conversations": 3,
         "sources": ["messages", "reddit"],
         "seekers": 1,
@@ -210,6 +210,7 @@ def test_the_main_numbers_count_people_conversations_and_labels() -> None:
         "traits": 2,
         "catalog": 1,
         "warnings": 2,
+        "unlinked": 2,
         "reviewers": 2,
     }
     assert figures.methods(said) == {"agreed": 4, "adjudicated": 0, "auto": 0, "unresolved": 1}
