@@ -22,7 +22,8 @@ TRAITS = {
     "torture": c.bound(c.Audit(0, 1_000, CLEAN, left=600)),
 }
 FLAGS = c.Audit(40, 300, (*(0,) * 100, 1), open=1, left=190)
-ITEMS = LabelBounds({"gore": c.bound(FLAGS)}, c.bound(FLAGS), [], {}, claimed=60, zone=300)
+NO_FLAG = c.bound(c.Audit(0, 300, (), open=1, left=300))
+ITEMS = LabelBounds({"gore": c.bound(FLAGS), "needles": NO_FLAG}, c.bound(FLAGS), [], {}, claimed=60, zone=300)
 GOLD = {"unit": "conversation", "units_present": 30, "missed": 2, "missed_at_most": c.rate(2, 30)}
 GOLD |= {"units_absent": 50, "invented": 1, "invented_at_most": c.rate(1, 50)}
 FALSE = {"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)}
@@ -54,6 +55,7 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
     assert checked(stated, tmp_path) == certificate.from_bounds(BOUNDS)
     assert stated["items"]["unit"] == "item" and stated["items"]["population"]["subjects"] == 360
     assert (stated["unit"], stated["items"]["missed"]["gore"]["certified"]) == ("conversation", False)
+    assert " items at most" in stated["items"]["missed"]["needles"]["words"]
 
 
 def test_how_many_have_it_is_told_of_those_read_and_of_all(stated):
