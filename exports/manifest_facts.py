@@ -33,9 +33,14 @@ def facts(ws: Workspace, content: formats.Content, proposals: pl.DataFrame) -> F
         "silent": sorted(content.silent),
         "linkable": _linkable(content),
         "min_seekers": ws.config.release.min_seekers,
-        "proposers": dict(claims.group_by("proposer").len().sort("proposer").iter_rows()),
+        "proposers": _by_proposer(claims),
+        "item_flags": _by_proposer(claims.filter(kind="item_flag")),
         "short_of_clear": _short(content.rows) + _short(content.more),
     }
+
+
+def _by_proposer(claims: pl.DataFrame) -> dict[str, int]:
+    return dict(claims.group_by("proposer").len().sort("proposer").iter_rows())
 
 
 def _linkable(content: formats.Content) -> dict[str, float] | None:

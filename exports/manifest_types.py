@@ -93,7 +93,8 @@ class Facts(TypedDict, total=False):
     silent: list[str]
     linkable: dict[str, float] | None  # features -> share of the conversations that they identify in their source
     min_seekers: int
-    proposers: dict[str, int]
+    proposers: dict[str, int]  # -> its proposals
+    item_flags: dict[str, int] | None  # -> those of its proposals that are flags of items
     short_of_clear: int
     demo: bool
     simulated: bool
@@ -132,6 +133,7 @@ class Facts(TypedDict, total=False):
 OLDER: Facts = {
     "safety_rows": {},
     "canary": None,
+    "item_flags": None,
     "linkable": None,
     "sentences": None,
     "injected_unclear": {},

@@ -71,6 +71,13 @@ def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
     assert "nobody read it" in croissant.rai(facts)["rai:dataAnnotationProtocol"]
 
 
+def test_proposals_on_people_and_on_items_are_counted_apart(manifest):
+    """`rules (7,042)`, 7,004 of which were flags of items."""
+    facts = manifest | {"proposers": {"rules": 7042, "gpt": 3}, "item_flags": {"rules": 7004}}
+    assert "rules (38 on people's sensitivities, 7,004 flags of items), gpt (3 on" in card.render(facts)
+    assert "came from: rules (7,042), gpt (3)." in card.render(facts | {"item_flags": None})  # an older release
+
+
 def test_a_card_without_labels_has_no_empty_table(manifest):
     """The card said that 0 % of 0 labels rest on people's reviews, above a table with a header and no rows."""
     unlabelled = {"makers": {"people": 0, "simulated": 0, "unresolved": 0}, "withheld": manifest["traits"]}
@@ -84,7 +91,7 @@ def test_a_few_are_not_none(manifest):
     facts = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
     facts["labels"] = {"gore": {"present": 500, "absent": 498, "unsure": 1, "unresolved": 2}}
     text = " ".join(card.render(facts).split())
-    assert r"1,000 labels on people's sensitivities, \>99% rest on" in text and "and &lt;1% are unresolved" in text
+    assert r"1,000 labels on people's sensitivities, \>99% rest on" in text and "and &lt;1% are `unsure` or" in text
     assert "0% on simulated reviews" in text and "| &lt;1% |" in text and "| `gore` | 500 | 498 | 3 |" in text
     assert [card.percent(x) for x in (0, 0.006, 0.5, 0.994, 1)] == ["0%", "1%", "50%", "99%", "100%"]
 

@@ -43,6 +43,7 @@ def test_it_counts_files_and_names_neither_them_nor_the_folders_of_models(worksp
     entities = json.loads((folder / "provenance.json").read_text())["entity"]
     assert entities["source:messages"]["files"] == 2 and "files" not in entities["source:csv"]  # it is not 0 files
     assert manifest(ws)["proposers"] == {"qwen3.gguf": 2} and entities["proposals:qwen3.gguf:1"]["count"] == 2
+    assert manifest(ws)["item_flags"] == {}
     assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
