@@ -20,10 +20,15 @@ def is_name(release: str) -> bool:
 
 
 def folder(release: str) -> Path:
-    """Returns a local folder as it is; downloads NS/NAME@VERSION once into the Hub's cache, unless it was withdrawn.
-    `data` checks each file as it reads it. HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured."""
+    """Returns a local folder as it is, and releases/VERSION for a version of the workspace in the current folder;
+    downloads the files of NS/NAME@VERSION once into the Hub's cache.
+
+    Raises TrainingError for a version that was withdrawn on the Hub; `data` checks each file of both as it reads it.
+    HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured.
+    """
     if not is_name(release):
-        return Path(release)
+        of_workspace = Path("releases", release)
+        return of_workspace if of_workspace.is_dir() and not Path(release).exists() else Path(release)
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError

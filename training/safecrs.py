@@ -39,8 +39,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add(sub: argparse.ArgumentParser, verb: str) -> None:
-    release_help = "folder that `saferec-build release` wrote, or a version of it on the Hub"
-    sub.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=release_help)
+    release_help = "folder that `saferec-build release` wrote, its version inside the workspace, or one on the Hub"
+    sub.add_argument("--release", required=True, metavar="DIR|VERSION|NS/NAME@VERSION", help=release_help)
     note = "; what an untrained model with item tokens needs is made beside it, in `start`"
     output = ("folder for models and report.json", f"new folder for the model, or one to go on with{note}")
     sub.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])

@@ -38,6 +38,13 @@ def test_a_version_becomes_the_release_that_was_published(hub: Hub, release, row
     assert [line for line in hub.seen if "parquet" in line and line.startswith("GET")] == seen
 
 
+def test_a_version_of_the_workspace_is_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`verify 1.2.0` took a version, `evaluate --release 1.2.0` did not."""
+    monkeypatch.chdir(tmp_path)
+    small_release.write(tmp_path / "releases" / "1.0.0")
+    assert data.open_release("1.0.0").folder == Path("releases/1.0.0") and folder("2.0.0") == Path("2.0.0")
+
+
 def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = tmp_path / "mine.jsonl"
     answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
