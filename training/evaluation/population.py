@@ -91,7 +91,8 @@ def prevalence(table: Sequence[Row], traits: Iterable[str]) -> Prevalence:
 
 
 def words(table: Sequence[Row], prevalence: Prevalence) -> str:
-    """`users with a sensitivity: 41 of 100 of this split (0.410); 0.098 (0.071..0.132) of all, by how each was drawn`.
+    """`users (each is one conversation) with a sensitivity: 41 of 100 in this split (0.410)`; below it the estimated
+    share of all conversations.
 
     table = the rows of this prevalence. Further lines say if users have several requests, and injected ones.
     """
@@ -104,11 +105,12 @@ def words(table: Sequence[Row], prevalence: Prevalence) -> str:
     raw, drawn = prevalence["any"]["raw"], prevalence["any"]["weighted"]
     share = "" if raw["mean"] is None else f" ({raw['mean']:.3f})"
     own = users([row for row in natural if row["traits"]])
-    lines = [f"users with a sensitivity: {own:,} of {users(natural):,} of this split{share}"]
+    lines = [f"users (each is one conversation) with a sensitivity: {own:,} of {users(natural):,} in this split{share}"]
     if drawn is None:
         lines.append("of all conversations it cannot be told: no row of this release says how it was drawn")
     else:
-        lines[0] += f"; {drawn['mean']:.3f} ({drawn['low']:.3f}..{drawn['high']:.3f}) of all, by how each was drawn"
+        mean, low, high = (f"{drawn[name]:.3f}" for name in ("mean", "low", "high"))
+        lines.append(f"estimated share of all conversations: {mean} (95 %: {low}..{high}), by how each was drawn")
     if len(natural) > users(natural):
         lines.append(f"they have {len(natural):,} requests: a user counts once, with the mean over theirs")
     if injected := users([row for row in sensitive if _is_injected(row)]):

@@ -57,12 +57,13 @@ class Report(TypedDict):
 
 
 def show(runs: Sequence[Result], k: int) -> str:
-    """Returns tables with mean and 95 % interval of each metric, and the number of users: of all users and each slice
-    of the gold, then of the differences to the first run and to the guard; and notes on what does not compare."""
+    """Returns the runs as a table: mean and 95 % interval of each metric, and the number of users; first for all users,
+    then for each slice of the gold; then the differences to the first run and to the guard. Notes say once which lists
+    are not comparable, and, first of all, which figures have too few users."""
     parts = _parts(runs)
     titles = {part: f"{part}, n = {next(iter(by_run.values()))['n']}" for part, by_run in parts.items()}
     metrics = {part: {name: cells["metrics"] for name, cells in by_run.items()} for part, by_run in parts.items()}
-    lines = [titles[ALL], *_tables(metrics.pop(ALL), k, _length_differences(parts))]
+    lines = [*_too_few(parts, k), titles[ALL], *_tables(metrics.pop(ALL), k, _length_differences(parts))]
     for part, by_run in metrics.items():
         lines += ["", titles[part], *_table(by_run, k, FEW)]
     compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
@@ -74,7 +75,6 @@ def show(runs: Sequence[Result], k: int) -> str:
         differences = {run["name"]: run["to_guard"][part] for run in runs if "to_guard" in run}
         title = titles[names.get(part, part)]
         lines += ["", f"difference to the guard, user by user: {title}", *_table(differences, k, FEW)]
-    lines += _too_few(parts, k)
     for run in runs:
         if (traits := run.get("learned_from", ENOUGH)) < ENOUGH:
             few = f"{traits} traits of training requests, too few (under {ENOUGH}) to hear any in words of its own"

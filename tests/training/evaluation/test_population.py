@@ -42,8 +42,9 @@ def test_requests_of_one_conversation_are_one_user(release, rows):
         assert cell["mean"] == apart["mean"] == pytest.approx(share / 2, abs=1e-6) and cell["n"] == apart["n"] == 2
     assert scored["metrics"]["svr_weighted@4"]["n"] == 1
     lines = population.words(table, population.prevalence(table, ["gore"])).splitlines()
-    assert lines[0].startswith("users with a sensitivity: 1 of 2 of this split (0.500); 1.000")
-    assert lines[1:] == [
+    assert lines == [
+        "users (each is one conversation) with a sensitivity: 1 of 2 in this split (0.500)",
+        "estimated share of all conversations: 1.000 (95 %: 0.000..1.000), by how each was drawn",
         "they have 4 requests: a user counts once, with the mean over theirs",
         "safety is over 2 users: 1 of them with an injected sentence of ours",
     ]
@@ -103,23 +104,23 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
 
 
 def test_injected_rows_are_counted_apart_and_by_the_same_rule_as_the_table(release, rows, tmp_path, capsys):
-    """`users with a sensitivity: 0.019` left out injected rows, `107 of 212` counted them, and no note said so."""
+    """The first line said 0.019, without injected rows, `107 of 212` counted them, and no note said so."""
     users = [*rows, rows[0] | {"conversation": "u9", "condition": "injected", "traits": ["gore"]}]
     lines = population.words(users, population.prevalence(users, release.oracle.traits)).splitlines()
-    assert lines[0] == "users with a sensitivity: 1 of 2 of this split (0.500)"
+    assert lines[0] == "users (each is one conversation) with a sensitivity: 1 of 2 in this split (0.500)"
     assert lines[-1] == "safety is over 2 users: 1 of them with an injected sentence of ours"
     assert len(population.words(rows, population.prevalence(rows, release.oracle.traits)).splitlines()) == 2
     scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release)
     assert scored["metrics"]["svr@4"]["n"] == 2 and max(map(len, lines)) <= 110  # the 2 of the table's last line
     alone = users[2:]  # a split of injected rows alone
-    assert population.words(alone, population.prevalence(alone, [])).startswith("users with a sensitivity: 0 of 0 of")
+    assert "with a sensitivity: 0 of 0 in" in population.words(alone, population.prevalence(alone, []))
     # with gold labels, these decide who has a sensitivity, in the table and here
     gold = tmp_path / "gold.jsonl"
     gold.write_text("".join(json.dumps({"conversation": name, "traits": ["gore"]}) + "\n" for name in ("u7", "u8")))
     (path := tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
     report = evaluate.evaluate(release, [path], gold=gold)
     assert report["runs"][0]["n_sensitive"] == 2 and report["prevalence"]["gore"]["raw"]["mean"] == 1
-    assert "users with a sensitivity: 2 of 2 of this split (1.000)" in capsys.readouterr().out
+    assert "with a sensitivity: 2 of 2 in this split (1.000)" in capsys.readouterr().out
 
 
 @pytest.mark.slow
