@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
-from math import ceil
+from itertools import combinations
+from math import ceil, hypot
 from typing import Any
 
 Row = dict[str, Any]
@@ -16,6 +16,7 @@ LONGEST = 22  # letters of a label
 GAP = 9.0  # between a point and its label
 ROUND = 14.0  # from the centre of a point to a label above it
 LINE = 17.0  # height of a label's line
+AWAY = 40.0  # between points and the column of the labels that are not beside one
 
 
 @dataclass(frozen=True)
@@ -105,20 +106,33 @@ def _point(run: Run, k: int, frame: Frame) -> Row:
 def _spread(points: list[Row], frame: Frame) -> None:
     """Places the label of every point beside, above or below it, without overlap with another label or point.
 
-    If all four places are taken, the label moves down, or up if the axis is in the way; then `leader` is a line to it.
+    The labels for which none of these places is free stand in one column; `leader` is a line from a point to its label
+    there. `anchor` says whether `label_x` is the start of a label, or its end: that of a label left of its point, or in
+    the right half, where a wide font would be cut at the edge.
     """
-    boxes: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
+    dots: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
+    low = frame.height - frame.bottom + 4  # the line of a label beside a point on the axis; ticks are below
+    labels: list[Box] = []
+    aside: list[Row] = []
     for number, point in enumerate(points):
-        others = [box for n, box in enumerate(boxes) if n != number]
+        others = [*dots[:number], *dots[number + 1 :], *labels]
         places = _places(point, LETTER * len(point["label"]), frame)
-        low = frame.height - frame.bottom + 4  # the line of a label beside a point on the axis; ticks are below
-        fits = [box for box in places if box[0] >= 0 and box[1] <= frame.width and box[2] <= low]
-        free = [box for box in fits if not _overlaps(box, others)]
-        box = free[0] if free else _aside(places[0], others, low, frame)
-        boxes.append(box)
+        fits = [box for box in places if box[0] >= frame.left and box[1] <= frame.width and box[2] <= low]
+        if free := [box for box in fits if not _overlaps(box, others)]:
+            labels.append(free[0])
+            _put(point, free[0], frame)
+        else:
+            aside.append(point)
+    for point, box in _column(aside, dots, labels, low, frame):
+        _put(point, box, frame)
         edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
-        point["leader"] = None if box in places else [point["x"], point["y"], round(edge, 1), round(box[2] - 4, 1)]
-        point |= {"label_x": round(box[0], 1), "label_y": round(box[2], 1)}
+        point["leader"] = [point["x"], point["y"], round(edge, 1), box[2] - 4]
+
+
+def _put(point: Row, box: Box, frame: Frame) -> None:
+    by_end = box[1] < point["x"] or box[0] + box[1] > frame.width
+    point |= {"label_x": round(box[by_end], 1), "label_y": round(box[2], 1), "leader": None}
+    point["anchor"] = "end" if by_end else "start"
 
 
 def _places(point: Row, length: float, frame: Frame) -> list[Box]:
@@ -134,14 +148,42 @@ def _overlaps(box: Box, others: Sequence[Box]) -> bool:
     return any(abs(box[2] - y) < LINE and box[0] < end and start < box[1] for start, end, y in others)
 
 
-def _aside(box: Box, others: Sequence[Box], low: float, frame: Frame) -> Box:
-    """Returns the first free place below, inside the frame; above, if that is too low."""
-    length = box[1] - box[0]
-    start = max(0.0, min(box[0], frame.width - length))
+def _column(
+    points: Sequence[Row], dots: Sequence[Box], labels: Sequence[Box], low: float, frame: Frame
+) -> list[tuple[Row, Box]]:
+    """Returns a box for the label of each of these points, in a column left of them, or right of them if it is wider
+    than the room there; on free lines near them, else on any line without a label."""
+    if not points:
+        return []
+    length = max(LETTER * len(point["label"]) for point in points)
+    end, right = min(p["x_low"] for p in points) - AWAY, max(p["x_high"] for p in points) + AWAY
+    on_left = end - length >= frame.left
+    start = end - length if on_left else min(right, frame.width - length)
+    middle, many = sum(point["y"] for point in points) / len(points), 2 * LINE * (len(points) + len(labels))
+    lines: list[Box] = []
+    for taken, top in (([*dots, *labels], frame.top), (labels, frame.top - many)):
+        for y in sorted(range(int(low), int(top), -1), key=lambda y: (y < frame.top, abs(y - middle))):
+            line = (start - GAP, start + length + GAP, float(y))
+            if len(lines) < len(points) and not _overlaps(line, [*taken, *lines]):
+                lines.append(line)
+    boxes = []
+    for point, (_, _, y) in zip(_uncrossed(points, lines, end + 3 if on_left else start - 3), lines, strict=True):
+        own = LETTER * len(point["label"])
+        boxes.append((point, (end - own, end, y) if on_left else (start, start + own, y)))
+    return boxes
 
-    def free(step: int) -> Box:
-        places = ((start, start + length, box[2] + n * step) for n in count())
-        return next(place for place in places if not _overlaps(place, others))
 
-    below = free(1)
-    return below if below[2] <= low else free(-1)
+def _uncrossed(points: Sequence[Row], boxes: Sequence[Box], edge: float) -> list[Row]:
+    """Returns the points in the order of the boxes to which their leaders, which end at `edge`, do not cross."""
+    order, pairs = list(points), list(combinations(range(len(points)), 2))
+
+    def away(n: int, box: int) -> float:
+        return hypot(order[n]["x"] - edge, order[n]["y"] - boxes[box][2] + 4)
+
+    def cross(i: int, j: int) -> bool:  # then they are shorter after a swap
+        return away(i, j) + away(j, i) < away(i, i) + away(j, j) - 1e-6
+
+    while pair := next((pair for pair in pairs if cross(*pair)), None):
+        i, j = pair
+        order[i], order[j] = order[j], order[i]
+    return order

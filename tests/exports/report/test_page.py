@@ -325,11 +325,11 @@ def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, args = told
-    cli(*args, "--runs", results(tmp_path / "far", run("far", 0.4, 0.5, 0.98)))
+    cli(*args, "--runs", results(tmp_path / "far", run("far", 0.4, 0.5, 0.98), run("guard", 0.1, 0.0, 0.9475)))
     layout = probe((ws.root / "report.html").read_text(), width, tmp_path)
     assert layout["width"][0] <= layout["width"][1], layout
     assert layout["wide"] == []
-    assert layout["cut"] == []  # 100%, the last tick of an axis up to there, was cut
+    assert layout["cut"] == []  # 100%, the last tick of an axis up to there, was cut, and “Guard” beside its point
     assert len(layout["heights"]) == 10 and min(layout["heights"]) > 60
     assert len(layout["before"]) == 10
     assert layout["pages"] == [[1], [2], [10]] and layout["pager"] == "Example 10 of 10"  # next, then twice back

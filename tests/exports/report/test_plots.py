@@ -1,5 +1,7 @@
 """Plots: no label covers another, and an axis reaches its largest value."""
 
+from itertools import combinations
+
 import pytest
 
 from exports.report import plots
@@ -12,7 +14,7 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
     runs.append(run("far", 0.5, 0.0, 0.2) | {"label": "far"})
     for width in (350, 720):
         drawing = plots.plane(runs, 10, width, 400)
-        places = [(p["label_x"], p["label_y"]) for p in drawing["points"][:6]]
+        places = [(p["label_x"] - 140 * (p["anchor"] == "end"), p["label_y"]) for p in drawing["points"][:6]]
         assert max(y for _, y in places) <= 400 - 44 + 4  # the text below is the axis's own
         for n, (x, y) in enumerate(places):
             assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])
@@ -43,17 +45,36 @@ def test_every_point_and_label_has_its_place() -> None:
     ends = ("x", "y", "lower", "x_low", "x_high", "y_low", "y_high")
     assert [drawing["points"][0][end] for end in ends] == [232.7, 106.5, 139.3, 195.3, 270.0, 122.6, 90.4]
     assert [(p["label"], p["label_x"], p["label_y"], p["leader"]) for p in drawing["points"]] == [
-        ("a", 279.0, 110.5, None),
-        ("a label that is far t…", 155.7, 136.5, None),
-        ("c", 123.3, 114.5, None),
-        ("d", 279.0, 153.5, [232.7, 114.5, 276.0, 149.5]),  # all four places beside its point are taken
+        ("a", 286.0, 110.5, None),
+        ("a label that is far t…", 309.7, 136.5, None),
+        ("c", 130.3, 114.5, None),
+        ("d", 155.3, 93.0, [232.7, 114.5, 158.3, 89.0]),  # all four places beside its point are taken
         ("e", 55.0, 360.0, None),
     ]
+    assert [p["anchor"] for p in drawing["points"]] == ["end"] * 4 + ["start"]
     assert [(tick["at"], tick["value"]) for tick in drawing["ys"][::2]] == [(356.0, 0.0), (195.0, 0.2), (34.0, 0.4)]
-    # below is free only under the axis: it goes up
-    taken, frame_ = [(0.0, 100.0, 50.0), (25.0, 60.0, 60.0)], plots.Frame(100, 100, 1, 1)
-    places = [plots._aside((90.0, 110.0, 50.0), taken, low, frame_) for low in (60.0, 77.0)]
-    assert places == [(80.0, 100.0, 33.0), (80.0, 100.0, 67.0)]
+
+
+@pytest.mark.parametrize("upper", [0.99, 0.05])
+@pytest.mark.parametrize("width", [350, 720])
+@pytest.mark.parametrize("number", [9, 24])
+def test_labels_of_a_crowd_stand_in_one_column_and_their_lines_do_not_cross(
+    upper: float, width: int, number: int
+) -> None:
+    """Nine labels and their lines lay on top of each other near SVR 100 %."""
+    runs = [run(str(n), 0.03 + n % 5 / 200, 0.01, upper - n % 2 / 200) | {"label": f"run {n}"} for n in range(number)]
+    points = plots.plane([*runs, run("far", 0.2, 0.0, 1.0) | {"label": "far"}], 10, width, 400)["points"]
+    aside = [p for p in points if p["leader"]]
+    assert len(aside) >= 5 and len({p["label_x"] for p in aside}) == 1 and len({p["label_y"] for p in points}) > 5
+    assert all(46 <= x <= width and abs(x - p["x"]) >= 40 for p in aside for x in [p["label_x"]])
+    for (a, b, c, d), (e, f, g, h) in combinations([p["leader"] for p in aside], 2):
+        assert abs(d - h) >= plots.LINE
+        one, other = ((c - a, d - b), (g - e, h - f))
+        sides = [(x - a) * one[1] - (y - b) * one[0] for x, y in ((e, f), (g, h))]
+        sides += [(x - e) * other[1] - (y - f) * other[0] for x, y in ((a, b), (c, d))]
+        assert (
+            sides[0] * sides[1] >= -1e-6 or sides[2] * sides[3] >= -1e-6
+        )  # the ends of one are on one side of the other
 
 
 def test_a_curve_reaches_its_last_point_with_round_counts_on_its_axes() -> None:
