@@ -166,10 +166,10 @@ def _column(
             line = (start - GAP, start + length + GAP, float(y))
             if len(lines) < len(points) and not _overlaps(line, [*taken, *lines]):
                 lines.append(line)
-    boxes = []
-    for point, (_, _, y) in zip(_uncrossed(points, lines, end + 3 if on_left else start - 3), lines, strict=True):
+    boxes: list[tuple[Row, Box]] = []
+    for point, line in zip(_uncrossed(points, lines, end + 3 if on_left else start - 3), lines, strict=True):
         own = LETTER * len(point["label"])
-        boxes.append((point, (end - own, end, y) if on_left else (start, start + own, y)))
+        boxes.append((point, (end - own, end, line[2]) if on_left else (start, start + own, line[2])))
     return boxes
 
 
