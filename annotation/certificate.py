@@ -172,7 +172,7 @@ def from_bounds(found: LabelBounds, without: Collection[str] = ()) -> Certificat
     """The document for these bounds; traits in `without` are not named, and count only in the bound over all traits."""
     fields = dict(_recall(found, without))
     if found.items is not None:
-        fields["items"] = Recall(**dict(_recall(found.items, subjects="items")) | {"claim": ITEMS, "unit": "item"})
+        fields["items"] = Recall(**dict(_recall(found.items, unit="items")) | {"claim": ITEMS, "unit": "item"})
     return Certificate(
         **fields,
         of_the_truth=_truth(found.apart, found.blind),
@@ -182,27 +182,27 @@ def from_bounds(found: LabelBounds, without: Collection[str] = ()) -> Certificat
     )
 
 
-def _recall(found: LabelBounds, without: Collection[str] = (), subjects: str = "conversations") -> Recall:
+def _recall(found: LabelBounds, without: Collection[str] = (), unit: str = "conversations") -> Recall:
     traits = {slug: bound for slug, bound in found.traits.items() if slug not in without}
     subjects = found.claimed + found.undrawn + found.zone - found.gone
     counts = {name: getattr(found, name) for name in ("claimed", "zone", "gone")}
     population = Population(subjects=subjects, unplaced=found.undrawn, **counts)
     return Recall(
         population=population,
-        missed={slug: _missed(bound, population, subjects) for slug, bound in traits.items()},
-        missed_of_all=_missed(found.pooled, population, subjects),
+        missed={slug: _missed(bound, population, unit) for slug, bound in traits.items()},
+        missed_of_all=_missed(found.pooled, population, unit),
         together=recall_bounds.together(traits),
     )
 
 
-def _missed(bound: Bound, population: Population, subjects: str) -> Missed:
+def _missed(bound: Bound, population: Population, unit: str) -> Missed:
     computed = ("positive", "done", "words", "prevalence")
     return Missed(
         **{name: getattr(bound, name) for name in Missed.model_fields if name not in computed},
         prevalence=_prevalence(bound, population),
         positive=bound.misses,
         done=None if bound.left is None else bound.zone - bound.left,
-        words=recall_bounds.words(bound, subjects),
+        words=recall_bounds.words(bound, unit),
     )
 
 
