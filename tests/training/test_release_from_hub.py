@@ -1,5 +1,6 @@
 """--release NS/NAME@VERSION against a Hub on the loopback, with the real client."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ def test_a_version_becomes_the_release_that_was_published(hub: Hub, release, row
     assert [line for line in hub.seen if "parquet" in line and line.startswith("GET")] == seen
 
 
-def test_a_version_of_the_workspace_is_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_of_the_workspace_is_its_folder(release, tmp_path: Path, monkeypatch) -> None:
     """`verify 1.2.0` took a version, `evaluate --release 1.2.0` did not."""
     monkeypatch.chdir(tmp_path)
-    small_release.write(tmp_path / "releases" / "1.0.0")
+    shutil.copytree(release.folder, tmp_path / "releases" / "1.0.0")
     assert data.open_release("1.0.0").folder == Path("releases/1.0.0") and folder("2.0.0") == Path("2.0.0")
 
 

@@ -123,7 +123,7 @@ def test_no_line_is_wider_than_a_terminal(release, rows):
     entry = run("safe_sft_guard", scored, "unsafe_sft")
     entry["to_guard"] = {"main": entry["difference"]}
     lines = show([entry], 4).splitlines()
-    assert max(map(len, lines)) <= 110 and len({*map(len, lines[1:5])}) == 1  # each column stands under its name
+    assert max(map(len, lines)) <= 110 and len({*map(len, lines[2:6])}) == 1  # each column stands under its name
     columns = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.BESIDE, *report_table.FORM}
     headings = {word for line in lines if line.startswith("at k = 4") for word in line.split()[4:]}
     assert headings == columns  # no column is missing from all blocks
