@@ -3,7 +3,7 @@
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_world, settings
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_team import ANN, FILES
@@ -54,7 +54,7 @@ def test_its_author_is_told_why_and_asked_once(ws, review, memory, words, reason
     assert (pulled["added"], pulled["dropped"]) == (2, {})  # gore and `*`; the earlier mistake is corrected
     assert "rejected" not in review("status")["reviewers"]["ann"]
     assert review("push", *ANN)["sent"]["ann"]["added"] == 0
-    review_world.taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.", needles="Injections.")  # all asked again
+    settings.taxonomy(ws.root, gore="Blood.", accidents_disasters="Crashes.", needles="Injections.")  # all asked again
     assert "rejected" not in review("status")["reviewers"]["ann"]
     review("push", *ANN)
     (third,) = {*of_gore(memory)} - {first, resent}

@@ -12,7 +12,7 @@ from annotation.review_destinations import ReviewPage
 from annotation.tools.tasks_and_answers import Task
 from saferec_builder.core import taxonomy
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import chromium, review_page, review_world
+from tests.worlds import chromium, review_page, review_world, settings
 from tests.worlds.model_replies import one_more, own_taxonomy
 from tests.worlds.review_page import DRAWN, Opened, said
 from tests.worlds.xss import LISTEN, PAYLOADS
@@ -382,7 +382,7 @@ def test_no_payload_runs(browser: Any, workspace: store.Workspace) -> None:
     row = {"conversation": "c1", "digest": "d1", "turns": turns, "source": "messages", "source_id": "c1"}
     store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
     bad = '"><img src=x onerror=pwned()>'
-    review_world.taxonomy(workspace, gore=bad.replace('"', "'"))
+    settings.taxonomy(workspace.root, gore=bad.replace('"', "'"))
     ws = store.Workspace.open(workspace.root)
     with review_page.opened(ws, "ann", "bo", everything=True) as page:
         context = browser.new_context(bypass_csp=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_world, settings
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import yes
 
@@ -19,7 +19,7 @@ OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 def of_two(workspace: store.Workspace) -> store.Workspace:
     """The workspace of review_world with a taxonomy of two traits."""
     review_world.fill(workspace)
-    review_world.taxonomy(workspace, **OLD)
+    settings.taxonomy(workspace.root, **OLD)
     return workspace
 
 

@@ -1,7 +1,6 @@
 """Four conversations and two proposals for tests of review tools, and drivers that answer in each tool as a person."""
 
 import html
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -391,16 +390,3 @@ def on_server(request: pytest.FixtureRequest, ws: store.Workspace) -> Argilla | 
 def says(said: dict[str, dict[str, str]]) -> Person:
     """Answers with these traits and quotes for each conversation, and with nothing for others."""
     return lambda subject, asked: Verdict(said.get(subject, {}))
-
-
-def taxonomy(ws: store.Workspace, **definitions: str) -> None:
-    """Gives the workspace a taxonomy of these traits."""
-    number = f"{len(list(ws.root.glob('traits-*.toml')))}"
-    rows = [
-        f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
-        for slug, words in definitions.items()
-    ]
-    (ws.root / f"traits-{number}.toml").write_text("\n".join(rows))
-    toml = ws.root / "saferec.toml"
-    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{number}.toml"\n', toml.read_text())
-    toml.write_text(text)

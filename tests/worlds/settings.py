@@ -1,6 +1,7 @@
 """Settings written into a workspace's saferec.toml, as a person would."""
 
 import json
+import re
 from pathlib import Path
 
 from saferec_builder.storage.config import FILE
@@ -21,3 +22,16 @@ def review_settings(root: Path, **values: float | str) -> None:
     place = next(n for n, line in enumerate(lines) if line.startswith("[review]")) + 1
     lines[place:place] = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def taxonomy(root: Path, **definitions: str) -> None:
+    """Gives the workspace in this folder a taxonomy of these traits."""
+    number = f"{len(list(root.glob('traits-*.toml')))}"
+    rows = [
+        f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
+        for slug, words in definitions.items()
+    ]
+    (root / f"traits-{number}.toml").write_text("\n".join(rows))
+    toml = root / FILE
+    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{number}.toml"\n', toml.read_text())
+    toml.write_text(text)
