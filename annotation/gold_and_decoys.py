@@ -133,6 +133,8 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy, known: pl
                 raise TypeError("no id")
         except KeyTwice as error:
             raise UsageError(f"{path}:{number}: {error}: expected each once") from None
+        except UsageError as error:  # an unknown trait
+            raise UsageError(f"{path}:{number}: {error}") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             expected = '{"conversation": id, "traits": [slugs]}'
             raise UsageError(f"{path}:{number}: found {line[:60]!r}, expected {expected}") from None

@@ -109,6 +109,7 @@ def test_a_mistake_is_one_line(ws, cli, words, says):
     [
         *((row, "found ") for row in ('{"conversation": [], "traits": []}', "no json", "[" * 100_000)),
         ('{"conversation": "nowhere", "traits": []}', "no conversation 'nowhere' in this workspace: mine it first"),
+        ('{"conversation": "c1", "traits": ["gor"]}', "unknown trait 'gor': did you mean gore"),
     ],
 )
 def test_gold_of_another_shape_is_one_line(ws, cli, row, says):
