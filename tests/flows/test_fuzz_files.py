@@ -157,12 +157,13 @@ MANIFEST: dict[str, Any] = {
     "files": {"data/sft/train.parquet": {"sha256": "0" * 64, "bytes": 1, "rows": 1}},
     "row_digests": {"sft": {"train": "0"}},
     "official": {"gore": "Gore"},
-    **{name: {} for name in "agreement conditions dropped labels licences makers proposers rule unknown".split()},
+    **{name: {} for name in "agreement conditions dropped labels licences makers missed proposers rule".split()},
+    **{name: {} for name in ("unknown", "withdrawn")},
     **{name: [] for name in "changes injected_traits sources silent split_starts withheld".split()},
     **dict.fromkeys("code_version split_rule taxonomy_digest url".split(), ""),
     **dict.fromkeys("min_seekers short_of_clear unreviewed".split(), 0),
-    **dict.fromkeys("contact created licence parent".split()),
-    "keeps_unreviewed": False,
+    **dict.fromkeys("contact created licence parent plot".split()),
+    **dict.fromkeys(("keeps_unreviewed", "no_safety"), False),
 }
 RUNS = {
     "release": {"name": "x", "version": "1"},
