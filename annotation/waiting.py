@@ -59,14 +59,16 @@ def state(ws: Workspace, *some: tables.Table) -> State:
 def _count(ws: Workspace) -> Waiting:
     # these imports take half a second, and nearly every `status` does without them
     from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
-    from annotation.tools.tasks_and_answers import base_id, ids
+    from annotation.tools.tasks_and_answers import SHEET, base_id, ids
 
     review = review_state.gather(ws)
     units = review_state.open_units(review, opt_outs.avoided(ws))
     unlabelled = aggregation.differing(review.judged, review.labels).height
     tasks = units.select("kind", "subject", "reviewer").n_unique()
-    sent = {base_id(task): tool for task, tool in workspace.read(ws, tables.SENT).select("task", "tool").iter_rows()}
-    tools = sorted({sent.get(task, "files") for task in ids(units)})  # `sent` holds none that is in a file
+    sent = [(base_id(task), tool) for task, tool in workspace.read(ws, tables.SENT).select("task", "tool").iter_rows()]
+    sent += [(base_id(task), "files") for task in workspace.read(ws, tables.KEYED)["task"] if task.endswith(SHEET)]
+    still_open = set(ids(units))
+    tools = sorted({tool for task, tool in sent if task in still_open})
     rulings = units.filter(role="adjudicator")  # without tasks that were taken back
     disputed = review.disputed.join(rulings, on=tables.UNIT, how="anti").height
     unsent = _unsent(review)

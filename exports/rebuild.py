@@ -136,7 +136,8 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
         new = write.build(to.parent, to.name, parts, manifest["counts"], finish, "give --to another folder")
     except (LookupError, pa.ArrowException, pl.exceptions.PolarsError) as fault:
         reason = f"{fault}".partition("\n")[0]
-        raise ReleaseError(f"{path}: it and its key file do not fit together ({reason}): fetch both again") from fault
+        remedy = "fetch both again, or take the program that made it"
+        raise ReleaseError(f"{path}: it and its key file do not fit together ({reason}): {remedy}") from fault
     return Rebuilt(new, tally.back, dict(tally.lost))
 
 

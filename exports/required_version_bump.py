@@ -92,7 +92,7 @@ def _hints(before: Facts, facts: Facts) -> str:
     version, again = before["version"], []
     if (injected := before["conditions"]["injected"]) and not facts["conditions"]["injected"]:
         again.append(f"`--inject` again: {injected:,} rows of {version} were injected")
-    if before["keeps_unreviewed"] and not facts["keeps_unreviewed"]:
+    if before["keeps_unreviewed"] and before["unreviewed"] and not facts["keeps_unreviewed"]:
         again.append(
             f"`--unreviewed` again: {before['unreviewed']:,} lists of {version} are of texts that nobody reviewed"
         )

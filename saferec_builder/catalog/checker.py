@@ -20,7 +20,8 @@ class Checker(Protocol):
     """A function: the worst verdict (violated, clear or unknown) of a title over a person's traits.
 
     The title may end in its year: "Alien (1979)"; passed as `year` it is faster. Without any year it is the likeliest
-    work, as in `check`. A title that the catalog lacks is unknown. Raises UsageError for an unknown trait.
+    work, as in `check`. A title that the catalog lacks is unknown; ids are no titles. Raises UsageError for an unknown
+    trait.
     """
 
     def __call__(self, title: str, traits: tuple[str, ...], year: int | None = None) -> str: ...

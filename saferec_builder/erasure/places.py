@@ -36,7 +36,7 @@ _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _OUTPUTS = ("label-studio", "mining", "releases", "review", PAGE)  # our outputs: none holds names of a source
 _TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
 _SEPARATOR = re.compile(r"([:=|/\\])")  # within a name, or between two names
-_TASK = re.compile(r"task-[0-9a-f]{16}")  # tasks_and_answers.task_id
+_TASK = re.compile(r"task-[0-9a-f]{16}")  # tasks_and_answers.Task.id
 _MAX_PARTS, _PUNCTUATION = 3, ".!?@*`"  # parts of a name; punctuation around one
 _MAX_WORDS = 1_000_000  # how many words are remembered as nobody's name
 _DATABASE = ("workspace.db", "workspace.db-wal", "workspace.db-shm", "workspace.db-journal")

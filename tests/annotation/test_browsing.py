@@ -29,15 +29,17 @@ def test_a_label_without_a_quote_has_that_of_the_proposal_or_its_first_turn(ws):
     label = dict(
         kind="sensitivity", verdict="unsure", form=None, spans=[], method="agreed", reviews=[], simulated=False
     )
-    units = [("c1", "gore"), ("c1", "needles")]  # rules quote `blood` for gore, and propose nothing for needles
+    units = [("c1", "gore"), ("c1", "needles")]  # nobody proposes needles
     rows = [
         label | {"label": f"l{n}", "subject": subject, "trait": trait, "digest": f"d-{subject}"}
         for n, (subject, trait) in enumerate(units)
     ]
     store.append(ws, tables.LABELS, tables.LABELS.frame(rows))
-    place = TEXTS["c1"].index("blood")
+    later = claim("c1", "gore", "present", "faint") | {"proposal": "later"}
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([later]))
+    place = TEXTS["c1"].index("faint")
     shown = browse(ws, "labels", verdict="unsure").select("trait", "turn", "start", "end").rows()
-    assert shown == [("gore", 0, place, place + 5), ("needles", 0, 0, 0)]
+    assert shown == [("gore", 0, place, place + 5), ("needles", 0, 0, 0)]  # the newest proposal's
 
 
 def test_who_is_in_a_crisis_or_asked_to_be_removed_is_not_shown(ws):

@@ -88,6 +88,8 @@ def test_a_push_without_anything_new_says_what_else_can_be_read(workspace, cli):
 
 def test_a_push_of_more_than_a_day_says_how_long_it_takes(ws, monkeypatch):
     """`propose --items` put 3,800 items into two people's sheets, without a word about the time that they take."""
-    monkeypatch.setattr("annotation.push._seconds", lambda state: 9_000.0)  # 2.5 hours a claim: 10 for 4 of them
+    monkeypatch.setattr("annotation.push._seconds", lambda state: 36_000.0)  # 10 hours for each claim
+    assert "time" not in push(ws, ["ann", "bo"], to=Files(), budget=1).counts.figures  # who limits a push knows
     result = push(ws, ["ann", "bo"], to=Files())
-    assert str(result.counts.figures["time"]).startswith("about 10 hours of reading; with --minutes N")
+    hours = 10 * result.assignments.height
+    assert hours and str(result.counts.figures["time"]).startswith(f"about {hours} hours of reading; with --minutes N")

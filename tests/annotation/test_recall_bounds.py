@@ -196,6 +196,20 @@ def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     )
 
 
+def test_what_is_settled_as_unsure_hides_nothing_that_waits():
+    """Three are claimed and nobody has them; of eight drawn the last three are settled as unsure, and those after the
+    last sure answer are in no bound. They were taken off the three that wait, and `review push` was not named."""
+    rows, ids, verdicts = world(3, 8, 20)
+    drawn = sorted((c for c in ids if c.startswith("z")), key=by_draw)[:8]
+    for c in drawn[5:]:
+        verdicts[c] = verdicts[c] | {"gore": "unsure"}
+    result = told(rows, {c: verdicts[c] for c in drawn}, current=ids)
+    assert (result.unsure, result.pooled.open) == (0, 3)
+    assert (bounds.lowers_most(result) or "").endswith("3 of them wait to be assigned: `review push`")
+    verdicts[drawn[0]] = verdicts[drawn[0]] | {"gore": "unsure"}  # before sure ones: it counts
+    assert told(rows, {c: verdicts[c] for c in drawn}, current=ids).unsure == 1
+
+
 def test_of_any_trait_fewer_wait_than_of_one_and_the_words_say_why():
     """13 wait for one trait, 7 for any, in the same words: where another trait is found, `any` does not wait."""
     rows, ids, verdicts = world(40, 100, 100)

@@ -6,8 +6,8 @@ from annotation import reviewer_opt_outs as opt_outs
 from saferec_builder.core.errors import StoreError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of
-from tests.worlds.review_world import taxonomy
 from tests.worlds.reviewing import TAXONOMY, TWO, answer, labels
+from tests.worlds.settings import taxonomy
 
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
@@ -94,13 +94,13 @@ def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_st
     """ann and bo read both tasks; then a trait is added, and both tasks are open again for both. bo's were skipped; and
     otherwise their "absent" of all other traits would have gone with them."""
     definitions = {"gore": "Blood.", "accidents_disasters": "Crashes."}
-    taxonomy(ws, **definitions)
+    taxonomy(ws.root, **definitions)
     review("push", *TWO)
     answer(ws, review)
     adjudicate()
     earlier = labels(ws)
     assert len(earlier) == 4 and all(method == "agreed" for _, method in earlier.values())
-    taxonomy(ws, **definitions, needles="Injections.")
+    taxonomy(ws.root, **definitions, needles="Injections.")
     words = ("-C", ws.root, "--json")
     assert [cli("review", "hand-back", "bo", *words).json["added"] for _ in range(2)] == [2, 0]
     handed_back = store.read(ws, tables.REVIEWS).filter(note=tables.HANDED_BACK)

@@ -7,7 +7,7 @@ and failures read, not on `fresh`. Likewise the first third of the lists.
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import product, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -24,6 +24,12 @@ from tests.bench.figures import figure, json_lines, real_data
 LIST = "1. Toy Story (1995)\n2. Heat (1995)\n3. Babe (1995)\n"
 DRAWS = 3  # films for each sentence
 SENTENCES = {"looked_at": DATA / "mentions_apart.jsonl", "fresh": DATA / "mentions_fresh.jsonl"}
+PLACES = {  # places of a hidden title: after a list, in a reason, in a second list, under a second key
+    "sentence": "{list}\n{text}",
+    "reason": "1. Toy Story (1995) - Light and warm. {text}\n2. Heat (1995)\n3. Babe (1995)",
+    "bullet": "{list}\nAlso worth a look:\n- {title}",
+    "key": '{{"recommendations": ["Toy Story (1995)", "Heat (1995)"], "bonus": ["{title}"]}}',
+}
 
 
 class World:
@@ -48,9 +54,9 @@ def main() -> None:
     world = World(folder)
     for name, path in SENTENCES.items():
         rows = list(json_lines(path))
-        for dated, kind in product((True, False), ("offer", "left_out")):
-            answers = [(item, *world.read(text)) for item, text in hidden(world, rows, dated, kind)]
-            figure_of = f"mentions.{name}.{kind}_sentence_{'dated' if dated else 'undated'}"
+        for place, dated, kind in cases():
+            answers = [(item, *world.read(text)) for item, text in hidden(world, rows, place, dated, kind)]
+            figure_of = f"mentions.{name}.{kind}_{place}_{'dated' if dated else 'undated'}"
             for reading in ("offered", "named"):
                 # an item that became an entry of the list is judged there
                 hits = [item in getattr(extra, reading) or item in listed for item, listed, extra in answers]
@@ -62,16 +68,26 @@ def main() -> None:
             figure(f"mentions.clean.{name}.{reading}", wrong / len(clean), "share", "<= 0.01")
 
 
-def hidden(world: World, rows: Sequence[dict[str, str]], dated: bool, kind: str) -> Iterator[tuple[str, str]]:
-    """Yields (item, answer that names it after its list): DRAWS films for each sentence."""
+def cases() -> Iterator[tuple[str, bool, str]]:
+    """Yields (place, whether the title has its year, kind of sentence)."""
+    for dated in (True, False):
+        yield from ((place, dated, "offer") for place in PLACES)
+        yield from (("sentence", dated, kind) for kind in ("left_out", "other"))
+
+
+def hidden(
+    world: World, rows: Sequence[dict[str, str]], place: str, dated: bool, kind: str
+) -> Iterator[tuple[str, str]]:
+    """Yields (item, answer that names it outside its list): a film for each sentence, the same ones in every place."""
     draw = random.Random(kind)
     films = [i for i, (title, year) in world.items.items() if world.find(title, None if not dated else year, None) == i]
     for row in rows:
         if row["kind"] == kind:
             for item in draw.sample(films, DRAWS):
                 title, year = world.items[item]
-                text = row["text"].replace("{TITLE}", f"{title} ({year})" if dated else title)
-                yield item, f"{LIST}\n{text}"
+                name = f"{title} ({year})" if dated else title
+                text = row["text"].replace("{TITLE}", name)
+                yield item, PLACES[place].format(list=LIST, text=text, title=name)
 
 
 def lists(folder: Path, third: int) -> Iterator[str]:

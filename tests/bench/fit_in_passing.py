@@ -82,7 +82,11 @@ def counted(folder: Path, talks: Iterable[tuple[str, str, list[str]]]) -> Counte
     counts = Counter[str]()
     for text in texts:
         listed = ("sure", "more")
-        words = [w for w in in_passing._words(text)[0] if w.size > 1 and (w.capital or w.sort not in listed)]
+        words = [
+            w
+            for w in map(in_passing._word, in_passing._TOKEN.findall(text))
+            if w.size > 1 and (w.capital or w.sort not in listed)
+        ]
         counts.update({w.plain for w in words} | {f"{w.plain} " for w in words if not w.capital})
     return counts
 

@@ -90,6 +90,15 @@ def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, c
     assert cli("release", "1.0.1", "--inject", "gore", "-C", ws.root).code == 0
 
 
+def test_a_forgotten_unreviewed_is_named_where_it_kept_lists():
+    before = {"version": "1.0.0", "conditions": {"injected": 0}, "keeps_unreviewed": True, "unreviewed": 7}
+    before |= {"silent": [], "sources": []}
+    hint = ", or give `--unreviewed` again: 7 lists of 1.0.0 are of texts that nobody reviewed"
+    for kept, unreviewed, expected in ((False, 7, hint), (True, 7, ""), (False, 0, "")):
+        facts = before | {"keeps_unreviewed": kept}
+        assert versioning._hints(before | {"unreviewed": unreviewed}, facts) == expected
+
+
 @pytest.mark.slow
 def test_texts_of_a_source_that_go_or_come_need_a_major_version(workspace, cli):
     """A forgotten `--with-text` made a patch version whose prompts and lists were all empty."""

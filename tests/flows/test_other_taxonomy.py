@@ -15,7 +15,8 @@ from tests.worlds import review_team, review_world
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_team import OLD, TWO
-from tests.worlds.review_world import Verdict, taxonomy
+from tests.worlds.review_world import Verdict
+from tests.worlds.settings import taxonomy
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
@@ -42,7 +43,7 @@ def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
     old = tmp_path / "z-old.csv"
     shutil.copy(path, old)
     review(*pull, path)
-    taxonomy(ws, **OLD, needles="Injections.")
+    taxonomy(ws.root, **OLD, needles="Injections.")
     review(*push, *TWO)
     assert review(*pull, old)["added"] == 0 and open_for(ws, "ann") == 2
     files.answer("ann", nothing)
@@ -54,7 +55,7 @@ def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
 def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Workspace, review: Any, cli: Any) -> None:
     files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "-C", ws.root)
     for more in ({}, {"needles": "Injections."}):
-        taxonomy(ws, **OLD, **more)
+        taxonomy(ws.root, **OLD, **more)
         assert cli(*push).code == 0
         files.answer("ann", nothing)
         refused = cli(*push)
@@ -67,12 +68,12 @@ def test_what_was_said_of_a_trait_that_left_the_list_is_pulled_and_holds_back_no
 ) -> None:
     """The row of accidents was refused, and with it the `*` of c2; once pulled, push asked for another pull."""
     files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "-C", ws.root)
-    taxonomy(ws, **OLD, needles="Injections.", torture="Torture.")
+    taxonomy(ws.root, **OLD, needles="Injections.", torture="Torture.")
     assert cli(*push).code == 0
     file = ws.root / "review" / "ann.csv"
     verdicts = {"c1": Verdict({"needles": "blood", "torture": "faint"}), "c2": Verdict(unsure=["accidents_disasters"])}
     files.answer("ann", lambda subject, asked: verdicts[subject])
-    taxonomy(ws, gore=OLD["gore"], torture="Torture.")
+    taxonomy(ws.root, gore=OLD["gore"], torture="Torture.")
     for added in (6, 0):
         pulled = review("pull", "--tool", "files", file)
         assert (pulled["added"], pulled["dropped"]) == (added, {})
@@ -111,7 +112,7 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     review(*push)
     memory.answers = {n: Verdict() for n, (_, _, name) in memory.held.items() if name == "ann"}
     review("pull")
-    taxonomy(ws, **OLD, needles="Injections.")
+    taxonomy(ws.root, **OLD, needles="Injections.")
     review(*push)
     new = next(n for n, (_, _, name) in memory.held.items() if name == "ann" and n not in memory.answers)
     memory.answers[new] = Verdict()
@@ -140,7 +141,7 @@ def test_other_words_for_a_trait_open_that_trait_and_no_other(ws: store.Workspac
     review(*pull, ws.root / "review")
     expected = {(subject, trait) for subject in ("c1", "c2") for trait in OLD}
     assert agreed() == expected
-    taxonomy(ws, **(OLD | {"gore": "Blood, wounds and operations."}), needles="Injections.")
+    taxonomy(ws.root, **(OLD | {"gore": "Blood, wounds and operations."}), needles="Injections.")
     assert agreed() == expected - {("c2", "gore")}
     assert open_for(ws, "ann") == 2  # and is asked again
     review(*push, *TWO)

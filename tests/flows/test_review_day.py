@@ -16,10 +16,9 @@ from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of, save
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
-from tests.worlds.review_world import taxonomy
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
-from tests.worlds.settings import review_settings
+from tests.worlds.settings import review_settings, taxonomy
 
 review = review_world.review
 
@@ -125,7 +124,7 @@ def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, r
     edit(path, lambda row: {"verdict": "absent" if row["trait"] == "gore" else ""})
     assert review("pull", *FILES, path)["added"] == 1
     path.unlink()  # its answer about gore can no longer be read
-    taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
+    taxonomy(ws.root, accidents_disasters="Crashes.", needles="Injections.")
     review("push", *TWO, *FILES)
     for name in ("ann", "bo"):
         rows = rows_of(ws.root / "review" / f"{name}.csv")

@@ -13,9 +13,9 @@ from tests.worlds import review_team, review_world
 from tests.worlds.csv_rows import edit
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_team import DI, FILES, OLD, TWO, given, rest
-from tests.worlds.review_world import Verdict, taxonomy
+from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import no
-from tests.worlds.settings import review_settings
+from tests.worlds.settings import review_settings, taxonomy
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
@@ -106,7 +106,7 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
         review("pull", *FILES, path)
         assert last_words(ws, trait="gore") == [verdict]
         if n == 0:
-            taxonomy(ws, **OLD, needles="Injections.")
+            taxonomy(ws.root, **OLD, needles="Injections.")
         elif n == 1:
             changed(ws)
     for n in (0, 1):
@@ -167,7 +167,7 @@ def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, 
 
 def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace, review: Any) -> None:
     review("opt-out", "ann", "gore")
-    taxonomy(ws, accidents_disasters="Crashes.")
+    taxonomy(ws.root, accidents_disasters="Crashes.")
     assert review("opt-out", "ann", "gore", "--remove")["added"] == 1
     assert not (ws.root / ".opt-outs.json").exists()
 

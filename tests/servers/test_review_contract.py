@@ -18,7 +18,8 @@ from tests.worlds import review_world
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.pushes import TWO
 from tests.worlds.release_world import tree
-from tests.worlds.review_world import SERVERS, Verdict, says, subject_of, taxonomy
+from tests.worlds.review_world import SERVERS, Verdict, says, subject_of
+from tests.worlds.settings import taxonomy
 
 OWN = ("files", "page")  # nothing is on a server
 YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
@@ -130,11 +131,11 @@ def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool,
 def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cli):
     """A reader of a conversation is asked again, and the answers given by then cover the new trait too."""
     traits = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
-    taxonomy(ws, **traits)
+    taxonomy(ws.root, **traits)
     review("push", *TWO)
     tool.answer("ann", says({"c1": YES["c1"]}))  # bo has answered nothing yet
     review("pull")
-    taxonomy(ws, **traits, needles="Injections.")
+    taxonomy(ws.root, **traits, needles="Injections.")
     sent = review("push", *TWO)
     assert tool.name in OWN or {n["added"] for n in sent["sent"].values()} == {2}, sent
     assert tool.name in OWN or sent["sent"]["bo"]["taken_back"] == 2  # nobody gets a task twice
@@ -156,9 +157,9 @@ def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cl
 
 
 def test_other_words_for_a_trait_are_shown(ws, tool, review):
-    taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.")
+    taxonomy(ws.root, gore="Blood.", accidents_disasters="Crashes.")
     review("push", *TWO)
-    taxonomy(ws, gore="Blood and wounds.", accidents_disasters="Crashes.")
+    taxonomy(ws.root, gore="Blood and wounds.", accidents_disasters="Crashes.")
     review("push", *TWO)
     if tool.name == "argilla":
         (project,) = tool.projects("ann")
@@ -171,7 +172,7 @@ def test_other_words_for_a_trait_are_shown(ws, tool, review):
 
 
 def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
-    taxonomy(ws, gore="Blood and wounds.")
+    taxonomy(ws.root, gore="Blood and wounds.")
     shard = ws.root / "tables" / "proposals"
     for file in shard.iterdir():  # they name a trait that this taxonomy lacks
         file.unlink()

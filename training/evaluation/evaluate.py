@@ -290,7 +290,8 @@ def write_users(
     folder: Path | str, by_name: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
 ) -> None:
     """Writes folder/users.jsonl, the unrounded values behind the means: {"run", "id", "user", "items", metric: value}
-    for each set of answers and request. items: the parsed answer, ids of the release, `title:...` or null."""
+    for each set of answers and request, null where a metric does not apply. items: the parsed answer, ids of the
+    release, `title:...` or null."""
     table, true_oracle = with_gold(table, release.oracle, gold), truth_of(release.oracle, gold)
     lines: list[dict[str, object]] = []
     for name, answers in by_name.items():

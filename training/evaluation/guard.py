@@ -80,7 +80,7 @@ class Guard:
 
         If a trait was heard, entries that are not clear are removed, the rest moves up, and the guard's ranking fills
         the list to its old length, with items of the request's domain, or else of the most frequent domain of the list.
-        If no trait was heard, the list stays as it is.
+        If no trait was heard, the list stays as it is. Raises TrainingError if no entry of any list is an item's id.
         """
         _check_requests(table)
         for ranked in lists:
@@ -163,7 +163,10 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     Opens a release given by folder or by name on the Hub. named: shows the progress of each long part.
     """
     if not isinstance(release, Release):
-        release = open_release(str(getattr(release, "folder", release)))
+        path = getattr(release, "folder", release)
+        if not isinstance(path, Path | str):
+            raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
+        release = open_release(path)
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
     ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)}, named("guard, ranking", "block"))
     fitted = Guard(release, ranker, *_hearing(train, release.oracle, named("guard, hearing", "trait")))
