@@ -165,7 +165,7 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     if not isinstance(release, Release):
         path = getattr(release, "folder", release)
         if not isinstance(path, Path | str):
-            raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
+            raise TrainingError(f"{release!r:.80} is no release: expected its folder, or what `open_release` gives")
         release = open_release(path)
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
     ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)}, named("guard, ranking", "block"))
