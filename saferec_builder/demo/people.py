@@ -12,6 +12,7 @@ import polars as pl
 
 from annotation.tools.tasks_and_answers import base_id, tasks
 from saferec_builder import catalog
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import world
 from saferec_builder.storage import tables, workspace
@@ -56,13 +57,17 @@ def truth_of_plots(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
 
 
 def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) -> int:
-    """Answers every row of a pushed file and returns how many there are. `truth` is by task."""
+    """Answers every row of a pushed file and returns how many there are. `truth` is by task. Raises UsageError for a
+    task without one."""
     rows: list[Row] = pl.read_csv(path, infer_schema=False).fill_null("").to_dicts()
     tasks: dict[str, list[Row]] = {}
     for row in rows:
         tasks.setdefault(row["task"], []).append(row)
     for task, units in tasks.items():
         task = base_id(task)
+        if task not in truth:  # another version mined other texts from the same files
+            where = path.parent.parent
+            raise UsageError(f"{where}: made by another version of this program: delete it, or name another with --to")
         rng = random.Random(f"{path.name} {task}")  # independent of other reviewers, the same in every run
         _answer(units, truth[task], rng, adjudicator=adjudicator)
     if rows:

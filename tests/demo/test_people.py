@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import people
 from tests.worlds.csv_rows import rows_of, save
 
@@ -19,3 +22,12 @@ def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
     assert abs(missed - people.MISSED) < 4 * (0.06 * 0.94 / 2000) ** 0.5  # four standard errors
     added = sum(r["verdict"] != "none" for r in rows if r["trait"] == "*")
     assert 0 < added < 24  # 2,000 x .004 = 8, sd 2.8
+
+
+def test_the_folder_of_another_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    """Its texts have other digests, so that its tasks are none of these: it ended in a KeyError."""
+    path = tmp_path / "demo" / "review" / "ann.csv"
+    path.parent.mkdir(parents=True)
+    save(path, [{"task": "task-0", "trait": "*"}], ["task", "trait", "verdict"])
+    with pytest.raises(UsageError, match="demo: made by another version of this program: delete it"):
+        people.fill(path, {})
