@@ -127,12 +127,13 @@ def adjudicate(
 
 
 def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
-    """Form and spans from the votes that agree with the label; if the forms tie, or none is given, it is implicit."""
+    """Form and spans from the votes that agree with the label; if the forms tie, it is implicit; null if
+    nobody gave one."""
     alike = votes.join(judged.select(*UNIT, label="verdict"), on=UNIT).filter(
         (pl.col("verdict") == pl.col("label")) & (pl.col("verdict") != "absent")
     )
     explicit, implicit = ((pl.col("form") == form).sum() for form in ("explicit", "implicit"))
-    form = pl.when(explicit > implicit).then(pl.lit("explicit")).otherwise(pl.lit("implicit"))
+    form = pl.when(explicit > implicit).then(pl.lit("explicit")).when(implicit > 0).then(pl.lit("implicit"))
     forms = alike.filter(pl.col("verdict") == "present").group_by(UNIT).agg(form=form)
     spans = (
         alike.select(*UNIT, pl.col("spans"))

@@ -330,8 +330,7 @@ def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, li
     early = [label for label in present if cut is not None and label["first"] is not None and label["first"] < cut]
     return {
         "traits": [label["trait"] for label in early],
-        # without a form, the reviewer did not see the trait named
-        "form": [label["form"] or "implicit" for label in early],
+        "form": [label["form"] or "unlabelled" for label in early],
         "late_traits": [label["trait"] for label in present if label not in early],
         "at_risk": [label["trait"] for label in labels],
     }

@@ -34,9 +34,7 @@ def examples(
     texts = conversations.join(cited, left_on="conversation", right_on="subject", how="semi")
     turns = dict(texts.select("conversation", "turns").iter_rows())
     names = {t.slug: t.name for t in taxonomy.traits}
-    rows = (
-        cited.filter(pl.col("subject").is_in(list(turns))).with_columns(pl.col("form").fill_null("implicit")).to_dicts()
-    )
+    rows = cited.filter(pl.col("subject").is_in(list(turns))).to_dicts()
     chosen = _draw(rows, {c: sum(len(t["text"]) for t in lines) for c, lines in turns.items()}, list(names))
     return [_example(c, turns[c], [row for row in rows if row["subject"] == c], names) for c in chosen]
 

@@ -104,14 +104,17 @@ def left_out(drops: pl.DataFrame, readings: pl.DataFrame) -> list[Row]:
 
 
 def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """Returns {slug, name, explicit, implicit, present, absent, unsure, unresolved} per trait, frequent ones first."""
+    """Returns {slug, name, explicit, implicit, unlabelled, present, absent, unsure, unresolved} per trait, frequent
+    ones first; unlabelled: present, and nobody said how."""
     word = pl.col("verdict").fill_null("unresolved")
-    form_expr = pl.when(word == "present").then(pl.col("form").fill_null("implicit")).otherwise(pl.lit(None, pl.String))
+    form_expr = (
+        pl.when(word == "present").then(pl.col("form").fill_null("unlabelled")).otherwise(pl.lit(None, pl.String))
+    )
     groups = labels.group_by("trait", word=word, how=form_expr).len()
     counts = {(trait, word, form): n for trait, word, form, n in groups.iter_rows()}
     rows = []
     for trait in taxonomy.traits:
-        forms = {form: counts.get((trait.slug, "present", form), 0) for form in ("explicit", "implicit")}
+        forms = {form: counts.get((trait.slug, "present", form), 0) for form in ("explicit", "implicit", "unlabelled")}
         rest = {word: counts.get((trait.slug, word, None), 0) for word in ("absent", "unsure", "unresolved")}
         rows.append({"slug": trait.slug, "name": trait.name, **forms, "present": sum(forms.values()), **rest})
     return sorted(rows, key=lambda r: -r["present"])
@@ -224,7 +227,8 @@ def headline(
         "sources": sorted(set(conversations["source"])),
         "seekers": conversations["seeker"].drop_nulls().n_unique(),
         "sensitivities": present.height,
-        "implicit": present.filter(pl.col("form").fill_null("implicit") == "implicit").height,
+        "implicit": present.filter(form="implicit").height,
+        "unlabelled": present["form"].null_count(),
         "labelled": labels.filter(pl.col("verdict").is_not_null())["subject"].n_unique(),
         "own": present["subject"].n_unique(),
         "traits": present["trait"].n_unique(),

@@ -32,6 +32,12 @@ def test_a_changed_mind_counts_once():
     assert label["form"] == "implicit"  # one each: a tie
 
 
+def test_a_form_that_nobody_gave_stays_open():
+    """It became `implicit`, and a report said of such labels that they are only implied."""
+    votes = [review(who, "gore", "present", spans=[span("blood")], form=None) for who in ("ann", "bo")]
+    assert (said(labels(*votes)["gore"]), labels(*votes)["gore"]["form"]) == (("present", "agreed"), None)
+
+
 def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
     """Returns the votes of that many people on one unit."""
     verdicts = ["present"] * present + ["absent"] * absent + ["unsure"] * unsure
