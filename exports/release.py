@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
+
 from exports import (
     card,
     checks,
@@ -57,6 +59,17 @@ class Release:
     def learned(self) -> int:
         """Conversations with a request to learn from; injected requests do not count."""
         return self.manifest["conditions"]["own_words"] + self.manifest["conditions"]["none"]
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether it has safety rows, and none of them is in the test split. Without the lists, of sources that keep
+        their texts, it cannot be told, and is False."""
+        if self.manifest["silent"] or not any(self.manifest["safety_rows"].values()):
+            return False
+        path = self.folder / files.data_file("grpo", "test")
+        told = pl.concat_list("traits", "late_traits").list.len() > 0
+        clear = pl.col("safe_truth").list.len() > 0
+        return not path.is_file() or pl.scan_parquet(path, glob=False).filter(told, clear).head(1).collect().is_empty()
 
     def verify(self) -> proof.Verified:
         """Checks every file against SHA256SUMS and the manifest; raises ReleaseError for the first fault."""

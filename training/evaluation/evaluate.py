@@ -4,12 +4,13 @@ Needs no torch: answers come from a model (comparison.py) or from a predictions 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from saferec_builder.core.errors import TrainingError, plain
-from saferec_builder.core.oracle import Oracle
+from saferec_builder.core.oracle import CLEAR, Oracle, verdicts_of
 from saferec_builder.core.progress import counted
 from saferec_builder.core.titles import Near
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
@@ -276,6 +277,7 @@ def report(
         "gold": gold,
         "runs": list(runs),
         "prevalence": population.prevalence(table, [t for t in release.oracle.traits if t not in hidden]),
+        "unanswerable": _unanswerable(table, release.oracle),
         "chosen": chosen,
         "seconds": dict(seconds or {}),
     }
@@ -283,7 +285,22 @@ def report(
 
 def as_text(report: Report, table: Sequence[Row]) -> str:
     """Returns a report as text: its table, and a description of its users. table: as in `report`."""
-    return show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
+    text = show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
+    if none := report["unanswerable"]:
+        sensitive = sum(bool(row["traits"]) for row in table)
+        text += f"\nof {sensitive:,} requests with a sensitivity {none:,} have traits for which no item is clear:"
+        text += " whatever is shown, svr_upper is 1 for these"
+    return text
+
+
+def _unanswerable(table: Sequence[Row], oracle: Oracle) -> int:
+    items = np.arange(len(oracle.items))
+
+    @cache
+    def is_safe(traits: frozenset[str]) -> bool:
+        return bool((verdicts_of(oracle, items, oracle.mask(traits)) == CLEAR).any())
+
+    return sum(not is_safe(frozenset(row["traits"])) for row in table if row["traits"])
 
 
 def write_users(

@@ -52,6 +52,7 @@ class Report(TypedDict):
     gold: bool
     runs: list[Result]
     prevalence: population.Prevalence
+    unanswerable: int  # requests with traits that no item of the release is clear for
     chosen: str | None
     seconds: dict[str, float]
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds import small_release
@@ -52,6 +53,20 @@ def test_slices_are_scored_on_their_own_users(release, rows):
     rows[0] |= {"safe_truth": []}  # such a user is left out of recall, and counted
     run = score({"u7": list("de"), "u8": list("c")}, rows, release)
     assert (run["no_safe_truth"], run["metrics"]["recall@4"]["n"], means(run)["recall@4"]) == (1, 1, 0.5)
+
+
+def test_requests_that_no_list_can_answer_safely_are_counted(release, rows):
+    """72 % of the requests with a sensitivity had no clear item, and a filter by the verdicts looked unsafe."""
+    runs = [evaluate.run("a", score({"u7": list("adei"), "u8": list("cf")}, rows, release))]
+    report = evaluate.report(release, runs, rows, False)
+    assert report["unanswerable"] == 0 and "no item is clear" not in evaluate.as_text(report, rows)
+    codes = release.oracle.codes[:-1].copy()
+    codes[:, release.oracle.column("gore")] = violations.UNKNOWN  # u7's only trait; u8 has none
+    oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
+    report = evaluate.report(replace(release, oracle=oracle), runs, rows, False)
+    assert report["unanswerable"] == 1
+    last = evaluate.as_text(report, rows).splitlines()[-1]
+    assert last.startswith("of 1 requests with a sensitivity 1 have traits for which no item is clear:")
 
 
 def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):
