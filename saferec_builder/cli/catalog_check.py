@@ -30,7 +30,9 @@ def check(
     """
     result = lookup.check(Workspace.open(folder), title, trait, domain=domain)
     note = "" if result.exact else ", but not exactly: it may be another work, and is never clear"
-    texts = {"ambiguous": "several works have this title: add its year", "not_found": "not in the catalog"}
+    several = "several works have this title" + (" and year" if titles.split_year(title)[1] else ": add its year")
+    several += "; where two are one, `catalog show` names rows of each, and `catalog join ROW ROW` makes one of them"
+    texts = {"ambiguous": several, "not_found": "not in the catalog"}
     if result.candidates.height == 1:
         texts["ambiguous"] = "one work has this title, and nobody says of which year it is"
     match = texts.get(result.match, f"found{note}")

@@ -22,6 +22,9 @@ def test_show_tells_every_warning_and_the_arithmetic(cli, films):
     for name, message in faults.items():
         result = cli("catalog", "show", name, "-C", films.root)
         assert (result.code, message in result.err) == (1, True), result.err
+    # two works of this title and year: to add the year, which was advised, is no help
+    out = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", films.root).out
+    assert "match    several works have this title and year; where two are one, `catalog show`" in out
 
 
 def test_merges_are_listed_and_undone(cli, films, tmp_path):
