@@ -106,9 +106,9 @@ def _point(run: Run, k: int, frame: Frame) -> Row:
 def _spread(points: list[Row], frame: Frame) -> None:
     """Places the label of every point beside, above or below it, without overlap with another label or point.
 
-    The labels for which none of these places is free stand in one column; `leader` is a line from a point to its label
-    there. `anchor` says whether `label_x` is the start of a label, or its end: that of a label left of its point, or in
-    the right half, where a wide font would be cut at the edge.
+    The labels of a crowd for which none of these places is free stand in one column; `leader` is a line from a point to
+    its label there. `anchor` says whether `label_x` is the start of a label, or its end: that of a label left of its
+    point, or in the right half, where a wide font would be cut at the edge.
     """
     dots: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
     low = frame.height - frame.bottom + 4  # the line of a label beside a point on the axis; ticks are below
@@ -123,10 +123,18 @@ def _spread(points: list[Row], frame: Frame) -> None:
             _put(point, free[0], frame)
         else:
             aside.append(point)
-    for point, box in _column(aside, dots, labels, low, frame):
-        _put(point, box, frame)
-        edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
-        point["leader"] = [point["x"], point["y"], round(edge, 1), box[2] - 4]
+    crowds: list[list[Row]] = []  # points near each other; each crowd has a column of its own
+    for point in sorted(aside, key=lambda point: point["x"]):
+        if crowds and point["x"] - crowds[-1][-1]["x"] < 2 * AWAY:
+            crowds[-1].append(point)
+        else:
+            crowds.append([point])
+    for crowd in crowds:
+        for point, box in _column(crowd, dots, labels, low, frame):
+            labels.append(box)
+            _put(point, box, frame)
+            edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
+            point["leader"] = [point["x"], point["y"], round(edge, 1), box[2] - 4]
 
 
 def _put(point: Row, box: Box, frame: Frame) -> None:
@@ -153,8 +161,6 @@ def _column(
 ) -> list[tuple[Row, Box]]:
     """Returns a box for the label of each of these points, in a column left of them, or right of them if it is wider
     than the room there; on free lines near them, else on any line without a label."""
-    if not points:
-        return []
     length = max(LETTER * len(point["label"]) for point in points)
     end, right = min(p["x_low"] for p in points) - AWAY, max(p["x_high"] for p in points) + AWAY
     on_left = end - length >= frame.left

@@ -77,6 +77,14 @@ def test_labels_of_a_crowd_stand_in_one_column_and_their_lines_do_not_cross(
         )  # the ends of one are on one side of the other
 
 
+def test_two_crowds_have_a_column_each() -> None:
+    """On the demo's chart the labels of the safe systems stood beside the unsafe ones, at the other end."""
+    runs = [run(str(n), 0.5 + n / 500, svr, svr) | {"label": f"run {n}"} for n, svr in enumerate([0.0] * 7 + [0.9] * 7)]
+    aside = [point for point in plots.plane(runs, 10, 720, 400)["points"] if point["leader"]]
+    assert {point["x"] < 360 for point in aside} == {True, False}
+    assert all((point["label_x"] < 360) == (point["x"] < 360) for point in aside)
+
+
 def test_a_curve_reaches_its_last_point_with_round_counts_on_its_axes() -> None:
     drawing = plots.curve([(0, 0), (3, 2), (12, 7)], 200, 100)
     assert drawing["line"] == "46.0,56.0 78.5,49.7 176.0,34.0" and drawing["end"] == (176.0, 34.0)
