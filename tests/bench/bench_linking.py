@@ -20,6 +20,7 @@ def main() -> None:
         return
     dated(folder)
     conflicts(folder)
+    hard(folder)
     undated(folder)
     turns = gold.redial_turns(folder)
     for name, items in (("7k", gold.items_7k(folder)), ("39k", gold.items_39k(folder))):
@@ -73,6 +74,28 @@ def conflicts(folder: Path) -> None:
     """Ids that MovieLens and MovieTweetings share, all for the same film: how many do not merge. (Before: 396.)"""
     rows = pl.concat([movielens.read(folder / "movielens_small").rows, gold.tweeted(folder)])
     figure("linking.conflicts", catalog.merges(rows).filter(by="id conflict").height, "ids", "<= 5")
+    _, links = catalog.merge(rows)
+    sources = links.group_by("item").agg(pl.col("ref").str.split(":").list.first().unique(), ids=pl.col("ref"))
+    both = sources.filter(pl.col("ref").list.contains("movielens"), pl.col("ref").list.contains("csv"))
+    wrong = both.filter(
+        pl.col("ids").list.eval(pl.element().filter(pl.element().str.starts_with("imdb:"))).list.len() > 1
+    )
+    figure("linking.merged_with_two_ids", wrong.height, f"of {both.height}", "0")
+
+
+def hard(folder: Path) -> None:
+    """MovieTweetings' titles that MovieLens spells or dates otherwise (the ids say so): how many find another film."""
+    films, links = catalog.merge(movielens.read(folder / "movielens_small").rows)
+    index, by_id = catalog.index(films), dict(links.iter_rows())
+    named = {
+        item: (titles.normal(title), year) for item, title, year in films.select("item", "title", "year").iter_rows()
+    }
+    rows = gold.tweeted(folder).select("title", "year", id=pl.col("refs").list.first()).iter_rows()
+    pairs = [(title, year, by_id[id_]) for title, year, id_ in rows if id_ in by_id]
+    unlike = [pair for pair in pairs if named[pair[2]] != (titles.normal(pair[0]), pair[1])]
+    found = [(titles.find(index, title, year, "film").item, item) for title, year, item in unlike]
+    wrong = sum(answer is not None and answer != item for answer, item in found)
+    figure("linking.hard_wrong", wrong / len(unlike), f"of {len(unlike)}", "<= 0.01")
 
 
 def undated(folder: Path) -> None:
