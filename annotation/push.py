@@ -7,6 +7,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from annotation import connections, controls, gold_and_decoys, outbox, push_checks as checks, routing, servers
@@ -197,7 +198,7 @@ def _seconds(state: ReviewState) -> float:
     tasks = state.standing.filter(role="reviewer").group_by(tables.TASK).agg(pl.col("seconds").max()).drop_nulls()
     with_costs = tasks.join(costs(state.proposals), on=tables.SUBJECT, how="left")
     speeds = with_costs.select(pl.col("seconds") / pl.col("cost").fill_null(1)).to_series()
-    return max(float(speeds.median() or 1.0), 1.0) if len(speeds) else 60.0  # type: ignore[arg-type]
+    return max(float(np.median(speeds.to_numpy())), 1.0) if len(speeds) else 60.0
 
 
 def _long(state: ReviewState, tasks: pl.DataFrame) -> str:

@@ -80,9 +80,8 @@ def bounds(
         sure = {subject for subject, trait in auto if trait == slug}
         audits[slug] = sampling_design.audit(strata, sampling_design.states(verdicts, slug), verdicts, sure)
     open_subjects = {subject for subject in strata.read if of_any.get(subject) is None}
-    drawn = (s for s in strata.zone[: strata.drawn] if s not in strata.gone or s in verdicts)
-    counted = [s for s, _ in zip(drawn, of_all.outcomes, strict=False)]  # the bound ignores those drawn after these
-    open_of_zone = [s for s in counted if of_any.get(s) is None]
+    counted = sampling_design.subjects_drawn(strata, verdicts)[: len(of_all.outcomes)]
+    open_of_zone = [subject for subject in counted if of_any.get(subject) is None]
     assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return replace(
         from_audits(audits, of_all, blind),

@@ -168,18 +168,22 @@ def strata(
     return Strata(read, undrawn, zone, drawn, frozenset(in_zone.difference(current)))
 
 
+def subjects_drawn(of: Strata, verdicts: Verdicts) -> list[str]:
+    """The drawn subjects in the order of the draw, without those that left the data before anybody read them; those
+    that left later stay. The outcomes of `audit` are those of the first of them."""
+    unread = of.gone.difference(verdicts)
+    return [subject for subject in of.zone[: of.drawn] if subject not in unread]
+
+
 def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] = ()) -> Audit:
     """The counts for one trait (or for any) by the design, from labels and tombstones.
 
-    Subjects that left the data before anybody read them are skipped, and the zone keeps its size: the draw did not
-    choose who leaves. Those that left later stay as they were. `auto`: subjects with a label that nobody has read: in
-    the zone they are neither missed nor found by it.
+    The zone keeps its size, whoever left the data: the draw did not choose them. `auto`: subjects with a label that
+    nobody has read: in the zone they are neither missed nor found by it.
     """
     of_zone = {**states, **dict.fromkeys(auto, False)} if auto else states
     zone_states = list(map(of_zone.get, of.zone))
-    drawn = zone_states[: of.drawn]
-    if unread := of.gone.difference(verdicts):
-        drawn = [state for subject, state in zip(of.zone, drawn, strict=False) if subject not in unread]
+    drawn = list(map(of_zone.get, subjects_drawn(of, verdicts)))
     while drawn and drawn[-1] is None:  # those after the last label were not begun
         drawn.pop()
     n = cut(drawn, len(of.zone))

@@ -261,10 +261,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(names))
     earlier = _earlier(None if options.resplit else parent, parent_facts)
     out = withheld.reasons(ws, conversations)
-    # withheld conversations must not push others out of their split
-    placed = conversations.filter(~pl.col("conversation").is_in(list(out)))
-    split = splits.assign(placed.with_columns(earlier=pl.col("released").is_in(earlier.implode())), shares)
-    starts = shares.starts(placed["time"])
+    split, starts = _split(conversations.filter(~pl.col("conversation").is_in(list(out))), earlier, shares)
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
@@ -296,6 +293,15 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
         facts=facts,
         starts=starts,
     )
+
+
+def _split(
+    conversations: pl.DataFrame, earlier: pl.Series, shares: splits.Shares
+) -> tuple[pl.DataFrame, released_ids.Starts]:
+    """Returns splits.assign, and the first instants of validation and test, of the conversations that may be released:
+    withheld ones must not push others out of their split."""
+    marked = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
+    return splits.assign(marked, shares), shares.starts(conversations["time"])
 
 
 def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:

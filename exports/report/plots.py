@@ -123,18 +123,23 @@ def _spread(points: list[Row], frame: Frame) -> None:
             _put(point, free[0], frame)
         else:
             aside.append(point)
-    crowds: list[list[Row]] = []  # points near each other; each crowd has a column of its own
-    for point in sorted(aside, key=lambda point: point["x"]):
-        if crowds and point["x"] - crowds[-1][-1]["x"] < 2 * AWAY:
-            crowds[-1].append(point)
-        else:
-            crowds.append([point])
-    for crowd in crowds:
+    for crowd in _crowds(aside):
         for point, box in _column(crowd, dots, labels, low, frame):
             labels.append(box)
             _put(point, box, frame)
             edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
             point["leader"] = [point["x"], point["y"], round(edge, 1), box[2] - 4]
+
+
+def _crowds(points: Sequence[Row]) -> list[list[Row]]:
+    """Returns the points in groups that stand near each other."""
+    crowds: list[list[Row]] = []
+    for point in sorted(points, key=lambda point: point["x"]):
+        if crowds and point["x"] - crowds[-1][-1]["x"] < 2 * AWAY:
+            crowds[-1].append(point)
+        else:
+            crowds.append([point])
+    return crowds
 
 
 def _put(point: Row, box: Box, frame: Frame) -> None:

@@ -13,6 +13,10 @@ def body(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
+def only_fine(content: str) -> str | None:
+    return None if content == "fine" else "off schema: wanted fine"
+
+
 def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: Any) -> list[llm.Reply]:
     """Replies in the order of the texts."""
     options = {"retries": 1, "concurrency": 4, "timeout": 5.0, "key": KEY} | options
@@ -22,8 +26,7 @@ def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: 
 
     async def run() -> list[llm.Reply]:
         put = lambda reply: paid.update({reply.request: reply.body})  # noqa: E731
-        check = lambda content: None if content == "fine" else "off schema: wanted fine"  # noqa: E731
-        arguments = {"get": paid.get, "put": put, "check": check, "budget": budget}
+        arguments = {"get": paid.get, "put": put, "check": only_fine, "budget": budget}
         numbered = [r async for r in llm.replies(server, map(body, texts), **arguments)]
         return [reply for _, reply in sorted(numbered, key=lambda pair: pair[0])]
 
