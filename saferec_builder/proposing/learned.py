@@ -5,8 +5,10 @@ gives  proposals by `learned`: `present` with the seeker's clause of the highest
        confidence of 1 - score, which `review push --band` reads from the highest score down
 
 Every conversation is scored by a model that was not trained on it. A score is claimed if it reaches the threshold of
-its source, which has the best F0.5 on people's labels (precision counts twice as much as recall: a false claim costs
-people a review). Nothing is claimed while people have found fewer than linear_text.ENOUGH sensitivities.
+its source: a low one where the rules hear something of the trait (though they may be unsure), a high one where they
+hear nothing. The two are chosen together, for the best F0.5 of the rules' claims and these on people's labels
+(precision counts twice as much as recall: a false claim costs people a review). Nothing is claimed while people have
+found fewer than linear_text.ENOUGH sensitivities.
 """
 
 import logging
@@ -14,6 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -33,10 +36,22 @@ from saferec_builder.storage.schema import Span
 
 LOG = logging.getLogger(__name__)
 OF_A_SOURCE = 20  # sensitivities that people must have found in a source before it has its own threshold
-STEPS = np.arange(0.05, 0.96, 0.05)
 NEVER = 2.0  # a threshold that no score reaches
+STEPS = (*np.arange(0.05, 0.96, 0.05), NEVER)
 LONG = 160  # characters of a sentence; a longer one is split at commas too
 _SENTENCE, _PART = re.compile(r"[^.!?;\n]+[.!?;]*"), re.compile(r"[^,]+,?")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Scores from which a trait is claimed where the rules hear something of it, and where they hear nothing."""
+
+    heard: float = NEVER
+    unheard: float = NEVER
+
+    def claims(self, scores: Floats, heard: Bools) -> Bools:
+        reached: Bools = scores >= np.where(heard, self.heard, self.unheard)
+        return reached
 
 
 @dataclass(frozen=True)
@@ -94,8 +109,8 @@ class Learned:
         return scores
 
     @cached_property
-    def thresholds(self) -> dict[str, float]:
-        """Source -> score from which a trait is claimed; "" for sources with too few labels."""
+    def thresholds(self) -> dict[str, Thresholds]:
+        """By source; "" for sources with too few labels."""
         return thresholds(self.examples, self.scores, np.ones(len(self.scores), dtype=bool))
 
     @property
@@ -122,8 +137,8 @@ class Learned:
         claimed = np.zeros_like(e.judged)
         for n in range(FOLDS):
             by_source = thresholds(e, self.scores, folds != n)
-            threshold = np.array([by_source.get(source, by_source[""]) for source in e.sources])[:, None]
-            claimed |= (folds == n)[:, None] & (self.scores >= threshold)
+            for k in np.flatnonzero(folds == n):
+                claimed[k] = by_source.get(e.sources[k], by_source[""]).claims(self.scores[k], e.heard[k])
         right = e.truth[: len(self.scores)] == 1
         return Standing(e.found, *(_precision(claims & e.judged, right) for claims in (claimed, e.ruled)))
 
@@ -136,14 +151,16 @@ class Learned:
         folds = np.array([learning_examples.fold(self.groups.get(name, name)) for name in names])
         for n, model in enumerate(self.models):
             part = conversations.filter(pl.Series(folds == n))
-            texts = [learning_examples.seekers_text(turns) for turns in part["turns"].to_list()]
-            for row, scores in zip(part.iter_rows(named=True), model.score(texts) * self.examples.told, strict=True):
-                threshold = self.thresholds.get(row["source"], self.thresholds[""])
-                clauses = _clauses(row["turns"]) if scores.max(initial=0.0) >= threshold else []
+            scores = model.score([learning_examples.seekers_text(turns) for turns in part["turns"].to_list()])
+            scores *= self.examples.told
+            for row, of_row, is_claim in zip(
+                part.iter_rows(named=True), scores, self._claims(part, scores), strict=True
+            ):
+                clauses = _clauses(row["turns"]) if is_claim.any() else []
                 top = model.score([*(clause["quote"] for clause in clauses), ""]).argmax(axis=0)  # "": no clause
                 for slug, place in places.items():
-                    score = float(scores[place])
-                    claim = clauses[top[place]] if score >= threshold and top[place] < len(clauses) else None
+                    score = float(of_row[place])
+                    claim = clauses[top[place]] if is_claim[place] and top[place] < len(clauses) else None
                     claimed = proposal(
                         ("sensitivity", row["conversation"], slug, row["digest"]),
                         ("learned", self.examples.version),
@@ -157,30 +174,46 @@ class Learned:
                     rows.append(claimed)
         return tables.PROPOSALS.frame(rows)
 
+    def _claims(self, conversations: pl.DataFrame, scores: Floats) -> Bools:
+        """[conversation, trait]: what is claimed; the rules read only the conversations with a score that may be."""
+        of_rows = [self.thresholds.get(source, self.thresholds[""]) for source in conversations["source"]]
+        least = np.array([min(t.heard, t.unheard) for t in of_rows])
+        claimable: Bools = np.any(scores >= least[:, None], axis=1)
+        heard = np.zeros(scores.shape, dtype=bool)
+        heard[claimable] = learning_examples.heard(conversations.filter(pl.Series(claimable)), self.corpus.taxonomy)
+        return np.array([t.claims(*pair) for t, *pair in zip(of_rows, scores, heard, strict=True)]).reshape(heard.shape)
 
-def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, float]:
-    """The thresholds by source and, under "", of all sources, with the best F0.5 on people's labels in these rows."""
-    truth, sources = examples.truth[: len(scores)], np.array(examples.sources)
-    by_source: dict[str, float] = {}
-    for source in ["", *sorted({*examples.sources})]:
-        judged = examples.judged & examples.told & (rows & ((sources == source) | (source == "")))[:, None]
-        positives = int((truth[judged] == 1).sum())
-        if source == "" or positives >= OF_A_SOURCE:
-            by_source[source] = best(scores[judged], truth[judged] == 1) if examples.enough else NEVER
+
+def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, Thresholds]:
+    """By source and, under "", of all sources: the best ones on people's labels in these rows."""
+    e, sources = examples, np.array(examples.sources)
+    by_source: dict[str, Thresholds] = {}
+    for source in ["", *sorted({*e.sources})]:
+        judged = e.judged & e.told & (rows & ((sources == source) | (source == "")))[:, None]
+        right = (e.truth[: len(scores)] == 1)[judged]
+        if source == "" or right.sum() >= OF_A_SOURCE:
+            of_judged = scores[judged], right, e.heard[judged], e.ruled[judged]
+            by_source[source] = best(*of_judged) if e.enough else Thresholds()
     return by_source
 
 
-def best(scores: Floats, right: Bools) -> float:
-    """The threshold with the best F0.5; the middle one if several tie."""
+def best(scores: Floats, right: Bools, heard: Bools, ruled: Bools) -> Thresholds:
+    """The thresholds with the best F0.5 of what the rules or the scores claim; the middle pair if several tie.
 
-    def f_half(threshold: float) -> float:
-        claimed = scores >= threshold
+    right: which of these units have the trait; heard: where the rules say `present` or `unsure`; ruled: `present`.
+    """
+
+    def f_half(pair: Thresholds) -> float:
+        claimed = ruled | pair.claims(scores, heard)
         hit = float((claimed & right).sum())
         return 1.25 * hit / (0.25 * right.sum() + claimed.sum() or 1.0)  # 1.25 P R / (.25 P + R)
 
-    values = [f_half(float(threshold)) for threshold in STEPS]
-    tied = [threshold for threshold, value in zip(STEPS, values, strict=True) if value == max(values)]
-    return float(tied[len(tied) // 2])
+    pairs = [Thresholds(float(low), float(high)) for low, high in product(STEPS, STEPS)]
+    values = [f_half(pair) for pair in pairs]
+    tied = [pair for pair, value in zip(pairs, values, strict=True) if value == max(values)]
+    lows = sorted({pair.heard for pair in tied})
+    tied = [pair for pair in tied if pair.heard == lows[len(lows) // 2]]
+    return tied[len(tied) // 2]
 
 
 def _precision(claimed: Bools, right: Bools) -> float | None:

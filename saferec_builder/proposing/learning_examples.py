@@ -31,7 +31,7 @@ FOLDS = 5
 OF_A_TRAIT = 10  # texts with, and as many without, a trait that the rules have no words for, before it is scored
 SILVER = 2_000  # at most so many conversations without a label take the rules' claims as labels
 MEASURING = ("audit", "control", "gold")  # reasons of assignment to a reviewer; nothing is learned from these
-WAY = 2  # version of the learning method, for when the same examples give other models
+WAY = 3  # version of the learning method, for when the same examples give other models
 MESSAGES = Path(__file__).with_name("messages")
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -41,9 +41,10 @@ Bools = NDArray[np.bool_]
 class Examples:
     """One row per text: first the conversations of this workspace, then the messages.
 
-    truth: [text, trait], nan if unknown; judged: where people labelled it; ruled: where the rules claim `present`.
-    The last two and `sources` cover the conversations only. A trait is unknown in a conversation if the rules have no
-    words for it and people did not label it, and in the messages if none of them was written for it.
+    truth: [text, trait], nan if unknown; judged: where people labelled it; ruled: where the rules claim `present`;
+    heard: where they claim it or are unsure. These three and `sources` cover the conversations only. A trait is unknown
+    in a conversation if the rules have no words for it and people did not label it, and in the messages if none of them
+    was written for it.
     """
 
     texts: list[str]
@@ -52,6 +53,7 @@ class Examples:
     sources: list[str]
     judged: Bools
     ruled: Bools
+    heard: Bools
     told: Bools  # which traits may be scored
     version: str  # changes when anything above changes
 
@@ -74,8 +76,7 @@ def gather(corpus: Corpus) -> Examples:
         pl.col("conversation").map_elements(partial(tables.digest, "silver"), pl.String).alias("place")
     )
     rows = pl.concat([labelled, rest.sort("place").head(SILVER).drop("place")])
-    claims = rules.propose(rows, corpus.taxonomy)
-    verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
+    verdicts = _by_rules(rows, corpus.taxonomy)
     units = [[(name, slug) for slug in slugs] for name in rows["conversation"]]
     cue_traits = cues.traits()
     is_english = [name not in corpus.foreign for name in rows["conversation"]]  # elsewhere the rules find nothing
@@ -98,9 +99,23 @@ def gather(corpus: Corpus) -> Examples:
         rows["source"].to_list(),
         judged,
         np.array([[verdicts.get(u) == "present" for u in row] for row in units], dtype=bool).reshape(shape),
+        np.array([[u in verdicts for u in row] for row in units], dtype=bool).reshape(shape),
         np.array([slug in cue_traits for slug in slugs]) | _enough_of_each(all_truth, folds),
         f"learned-{version}",
     )
+
+
+def heard(conversations: pl.DataFrame, taxonomy: Taxonomy) -> Bools:
+    """[conversation, trait]: where the rules claim the trait or are unsure of it."""
+    verdicts, slugs = _by_rules(conversations, taxonomy), taxonomy.slugs
+    is_heard = [[(name, slug) in verdicts for slug in slugs] for name in conversations["conversation"]]
+    return np.array(is_heard, dtype=bool).reshape(len(conversations), len(slugs))
+
+
+def _by_rules(conversations: pl.DataFrame, taxonomy: Taxonomy) -> dict[tuple[str, str], str]:
+    """(conversation, trait) -> the rules' verdict, where they have one."""
+    claims = rules.propose(conversations, taxonomy)
+    return {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
 
 
 def _unit_truth(unit: tuple[str, str], labels: Truth, verdicts: dict[tuple[str, str], str], has_cues: bool) -> float:
@@ -127,7 +142,7 @@ def basis(corpus: Corpus) -> str:
     names = set(rows["conversation"])
     labelled = [sorted(unit for unit in units if unit[0] in names) for units in (labels.present, labels.absent)]
     texts = rows.select("conversation", "digest", "group", "source").rows()
-    messages = [path.read_text(encoding="utf-8") for path in sorted(MESSAGES.glob("*.toml"))]
+    messages = [path.read_text(encoding="utf-8") for path in sorted(MESSAGES.iterdir())]
     wordings = [trait.wording for trait in corpus.taxonomy.traits]
     return tables.digest(__version__, WAY, wordings, rules.VERSION, labelled, texts, messages)
 
@@ -163,14 +178,18 @@ def _grouped(corpus: Corpus) -> pl.DataFrame:
 
 
 def messages(taxonomy: Taxonomy) -> tuple[list[str], Floats]:
-    """Our own messages and their truth, [text, trait]. Each is written for one trait, and counts as lacking the other
-    traits that messages are written for. Any other trait is unknown (nan)."""
-    rows, written_for = [], set[str]()
+    """Our own messages and their truth, [text, trait]. A message lacks all traits that messages are written for but its
+    own: one at most in a .toml file, any number in a .jsonl file. Any other trait is unknown (nan)."""
+    rows: list[tuple[str, list[str]]] = []
     for path in sorted(MESSAGES.glob("*.toml")):
         for trait, row in tomllib.loads(path.read_text(encoding="utf-8"))["trait"].items():
-            written_for.add(trait)
-            rows += [(text, trait) for text in row["says"]] + [(text, "") for text in row["not"]]
-    truth = [[float(trait == slug) if slug in written_for else np.nan for slug in taxonomy.slugs] for _, trait in rows]
+            rows += [(text, [trait]) for text in row["says"]] + [(text, []) for text in row["not"]]
+    for path in sorted(MESSAGES.glob("*.jsonl")):
+        rows += [(row["text"], row["traits"]) for row in map(strict_json, path.read_bytes().splitlines())]
+    written_for = {trait for _, traits in rows for trait in traits}
+    truth = [
+        [float(slug in traits) if slug in written_for else np.nan for slug in taxonomy.slugs] for _, traits in rows
+    ]
     return [text for text, _ in rows], np.array(truth, dtype=np.float64)
 
 

@@ -14,6 +14,7 @@ from saferec_builder.scoring import linear_text
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.bars import Bar, drawn
 from tests.worlds.learned_world import few_messages, label, world
+from tests.worlds.model_replies import fill
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +72,13 @@ def test_a_trait_that_too_little_is_known_of_has_no_score(workspace: store.Works
     assert "learned scores no gore: the rules know no words for them, and fewer than 10 texts" in caplog.text
 
 
+def test_the_rules_tell_which_threshold_holds(workspace: store.Workspace, monkeypatch) -> None:
+    monkeypatch.setattr(learned, "thresholds", lambda *_: {"": learned.Thresholds(heard=0.0)})
+    fill(workspace, "A calm film, please", "It Follows gave me nightmares for weeks.")  # the rules are unsure
+    propose(workspace, "learned")
+    assert rows(workspace, verdict="present").select("subject", "trait").rows() == [("c1", "horror_scares")]
+
+
 def fill_items(ws: store.Workspace) -> None:
     row = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
     row |= {"title": "Heat", "refs": [], "aliases": [], "genres": [], "plot": "A heist."}
@@ -80,6 +88,21 @@ def fill_items(ws: store.Workspace) -> None:
 def test_thresholds_weigh_precision_twice() -> None:
     # 1.25 P R / (.25 P + R): from .75 on P 1, R 1/3: .71; from .7 on P 2/3, R 2/3: .67; from .5 on P 3/5, R 1: .65
     scores, correct = np.array([0.92, 0.72, 0.71, 0.52, 0.51]), np.array([True, False, True, False, True])
-    assert learned.best(scores, correct) > 0.72
+    heard, nowhere = np.ones(5, dtype=bool), np.zeros(5, dtype=bool)
+    assert learned.best(scores, correct, heard, nowhere).heard > 0.72
     # one more right at .73: from .75 on 1, 1/4: .63; from .55 to .7 on 3/4, 3/4: .75, the middle of the four
-    assert learned.best(np.append(scores, 0.73), np.append(correct, True)) == pytest.approx(0.65)
+    more = np.append(scores, 0.73), np.append(correct, True)
+    assert learned.best(*more, np.ones(6, dtype=bool), np.zeros(6, dtype=bool)).heard == pytest.approx(0.65)
+
+
+def test_a_score_counts_more_where_the_rules_hear_something() -> None:
+    scores = np.array([0.9, 0.22, 0.24, 0.32, 0.82, 0.5, 0.4])
+    correct = np.array([True, True, True, False, True, False, True])
+    heard = np.array([True, True, True, False, False, False, True])
+    ruled = np.array([False, False, False, False, False, False, True])
+    thresholds = learned.best(scores, correct, heard, ruled)
+    # all five right ones and no other: heard from .05 to .2, their middle; unheard from .55 to .8
+    assert thresholds.heard == pytest.approx(0.15) and 0.5 < thresholds.unheard < 0.82
+    assert thresholds.claims(scores, heard).tolist() == correct.tolist()
+    # what the rules claim is claimed whatever its score: not doing so too would only lower the recall
+    assert learned.best(np.zeros(2), np.array([True, False]), np.ones(2, dtype=bool), np.array([True, False])).heard > 0

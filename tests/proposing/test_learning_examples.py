@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import json
 import tomllib
 from datetime import UTC, datetime
 
@@ -105,9 +106,11 @@ def test_what_is_held_out_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> N
     """Neither the messages used for measuring nor the labelled real turns, compared by digest."""
     monkeypatch.undo()
     texts, _ = learning_examples.messages(traits.load())
-    assert len(texts) == 3_541
+    assert len(texts) == 6_823
     rows = tomllib.loads((DATA / "rules_heldout.toml").read_text(encoding="utf-8"))["trait"].values()
     assert not {text for row in rows for text in (*row["says"], *row["not"])} & {*texts}
+    requests = [json.loads(line) for line in (DATA / "requests_heldout.jsonl").read_bytes().splitlines()]
+    assert len(requests) == 1_074 and not {row["text"] for row in requests} & {*texts}
     with open(DATA / "real_turns.csv", encoding="utf-8") as file:
         turns = {row["digest"] for row in csv.DictReader(file)}
     assert not turns & {hashlib.blake2b(text.encode(), digest_size=6).hexdigest() for text in texts}
