@@ -195,7 +195,7 @@ def breaks_at(share: float | None, blind: Blind) -> float | None:
     """How many times as hard as the controls missed ones may be before more than LIMIT of the truth may be missed."""
     if share is None or blind.rate is None:
         return None
-    return max(0.0, (LIMIT - share) / (1 - share)) / blind.rate
+    return (LIMIT - share) / (1 - share) / blind.rate if share < LIMIT else 0.0  # a share of 1 is missed in any case
 
 
 def certifies(share: float | None, blind: Blind) -> bool:
