@@ -24,7 +24,7 @@ DELTA = 0.05  # chance that a certificate is wrong
 GUESS = 0.25  # the prior expects misses of about this share of what a certificate allows
 PRICE = log(1 / DELTA) + 1.2  # the second: log E that the prior loses against one that knows M
 ENOUGH = 4  # with fewer positives than this in all no share can be bounded
-MOST = 1e6  # log E if every M above the limit is impossible: finite, since JSON has no infinity
+MOST = 1e6  # log E if every M above the limit is impossible; -MOST if every M of the prior is: JSON has no infinity
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -141,7 +141,7 @@ def bound(audit: Audit, delta: float = DELTA) -> Bound:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
     missed = max(upper(audit, n, x, delta) - _found_in_zone(audit, x), 0)
     missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
-    log_e = min(_evidence(audit, n, x), MOST)
+    log_e = max(-MOST, min(_evidence(audit, n, x), MOST))
     share = missed / max(missed + audit.labels, 1)
     why = ""
     if audit.found + audit.zone + audit.open == 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from annotation import certificate, confidence_bounds as c
+from annotation import certificate, confidence_bounds as c, recall_bounds
 from annotation.controls import Blind
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.errors import ReleaseError
@@ -56,6 +56,16 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
     assert stated["items"]["unit"] == "item" and stated["items"]["population"]["subjects"] == 360
     assert (stated["unit"], stated["items"]["missed"]["gore"]["certified"]) == ("conversation", False)
     assert " items at most" in stated["items"]["missed"]["needles"]["words"]
+
+
+def test_a_zone_read_to_its_end_beside_much_that_waits_reads_back(tmp_path):
+    # 100 positives of 200: the prior has no weight at exactly 100, and only that is possible
+    waiting = c.Audit(0, 200, (1, 0) * 100, open=150, left=0)
+    bounds = recall_bounds.from_audits({"gore": waiting}, waiting, BOUNDS.blind)
+    bounds = replace(bounds, gold=GOLD, claimed=150, zone=200)
+    document = json.loads(certificate.from_bounds(bounds).model_dump_json())
+    missed = checked(document, tmp_path).missed["gore"]
+    assert (missed.share, missed.log_e) == (0.6, -c.MOST)  # 150 of 250
 
 
 def test_how_many_have_it_is_told_of_those_read_and_of_all(stated):
