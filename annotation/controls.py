@@ -12,6 +12,7 @@ model finds what that model proposed: only sensitivities that nothing ever sugge
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import floor
 
 import polars as pl
 
@@ -209,7 +210,9 @@ def words(share: float | None, blind: Blind) -> str:
     most, times = of_the_truth(share, blind), breaks_at(share, blind)
     if most is None or times is None:
         return f"not known ({blind.read} of {ENOUGH} blind controls read of which nothing was ever suggested)"
-    limit = f"{100 * LIMIT:.0f} % up to {times:.1f} times as hard"
+    limit = (
+        f"{100 * LIMIT:.0f} % up to {floor(10 * times + 1e-9) / 10:.1f} times as hard"  # rounded up it would not hold
+    )
     return (
         f"{at_most(most)} relative to the truth, as far as missed ones are no harder than the blind controls ({limit})"
     )
