@@ -16,8 +16,9 @@ Client = label_studio_client.Server | argilla_client.Server
 
 
 def server_folder(ws: Workspace) -> Path:
-    """Folder of the workspace's own Label Studio."""
-    return ws.root / "label-studio"
+    """Folder of the workspace's own Label Studio: its full path, since the server runs in another working folder, and
+    without links, so that the server is found again from everywhere."""
+    return ws.root.resolve() / "label-studio"
 
 
 def _host(url: str) -> str:

@@ -144,6 +144,12 @@ def up(folder: Path, say: Say) -> tuple[Facts, bool]:
                     return facts, False
             say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
             _down(folder)
+        if (misplaced := folder / folder.name / "data").exists():
+            raise ReviewError(
+                f"{misplaced}: an earlier version, started inside the workspace, kept the server's data there: end that"
+                f" server (process {(facts or {}).get('pid')}), put this folder in the place of {folder / 'data'}, and"
+                " run this again"
+            )
         return _start(folder, facts or Facts(), say), True
 
 

@@ -1,5 +1,6 @@
 """Which review server a command talks to, and which account there is whose."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,17 @@ FACTS: local.Facts = {"url": URL, "token": "t", "email": "o@x", "accounts": {"an
 def test_what_is_missing_to_reach_a_server_is_one_line(ws: store.Workspace, place: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         connections.connect(ws, place)
+
+
+def test_our_own_server_has_one_folder_wherever_a_command_is_run(
+    ws: store.Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started inside the workspace, it kept its data in label-studio/label-studio: no pull removed its copies there,
+    `forget` erased nothing there, and a command with `-C` started a second server, which was empty."""
+    (tmp_path / "link").symlink_to(ws.root)
+    monkeypatch.chdir(ws.root)
+    folders = {connections.server_folder(store.Workspace.open(folder)) for folder in (".", ws.root, tmp_path / "link")}
+    assert folders == {ws.root.resolve() / "label-studio"}
 
 
 def test_the_server_is_the_one_named_or_else_our_own(ws: store.Workspace) -> None:

@@ -223,6 +223,13 @@ def test_a_server_that_ends_or_does_not_answer_is_one_line(home: Path, monkeypat
     assert managed.down(home) and os.waitpid(pid, 0)[1] == signal.SIGKILL
 
 
+def test_data_where_an_earlier_version_kept_them_are_not_passed_over(home: Path) -> None:
+    (home / "label-studio" / "data").mkdir(parents=True)
+    with pytest.raises(ReviewError, match=f"put this folder in the place of {home / 'data'}"):
+        managed.up(home, lambda line: None)
+    assert managed.state(home) is None
+
+
 def test_the_port_of_before_is_taken_if_it_is_free() -> None:
     port = managed._free_port(None)
     assert managed._free_port(port) == port > 1_023
