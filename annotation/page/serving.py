@@ -7,7 +7,6 @@ from importlib.util import find_spec
 
 from annotation.page import links
 from annotation.page.tasks import Tasks
-from saferec_builder.core import os_error_messages
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.storage.workspace import Workspace, together
 
@@ -57,9 +56,8 @@ def serve(
     try:
         listening = socket.create_server((host, port), backlog=128)
     except OSError as fault:
-        raise UsageError(
-            f"--port {port}: {os_error_messages.line(fault) or fault}: give another one with --port"
-        ) from None
+        remedy = "give another port (above 1023) with --port, or an IPv4 address of this machine with --host"
+        raise UsageError(f"--host {host} --port {port}: {fault.strerror}: {remedy}") from None
     address = (url or f"http://{host}:{listening.getsockname()[1]}").rstrip("/").lower()
     # as browsers send it in Host and Origin: without the default port of its scheme
     address = re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda m: m[1] or m[2], address)

@@ -1,6 +1,7 @@
 """`review serve` as a process: killed around an answer it neither loses nor doubles it; Ctrl-C ends it quietly."""
 
 import contextlib
+import errno
 import itertools
 import os
 import random
@@ -73,8 +74,12 @@ def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected
     injected("kills of the page around an answer", KILLS)
 
 
+def refused(*where: object, **how: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+
 @pytest.mark.slow
-def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace) -> None:
+def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     review_world.fill(workspace)
     with pytest.raises(UsageError, match="--url too"):
         serving.serve(workspace, host="0.0.0.0")
@@ -83,8 +88,15 @@ def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace) -> No
             serving.serve(workspace, url=url)
         assert "ann:word" not in str(raised.value)
     with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as page:
-        with pytest.raises(UsageError, match="another one with --port"):
-            serving.serve(page.ws, port=page.served.listening.getsockname()[1])
+        for host, port in (("127.0.0.1", page.served.listening.getsockname()[1]), ("192.0.2.1", 0), ("::1", 0)):
+            with pytest.raises(
+                UsageError, match="another port .* with --port, or .* address of this machine .* --host"
+            ):
+                serving.serve(page.ws, host=host, port=port, url="http://127.0.0.1:1")
+        monkeypatch.setattr(socket, "create_server", refused)  # as to somebody who is not root, below 1024
+        with pytest.raises(UsageError, match="Permission denied: give another port"):
+            serving.serve(page.ws, port=80)
+        monkeypatch.undo()
         reopened = serving.serve(page.ws, port=0)  # whoever has a link keeps it
         reopened.listening.close()
     assert reopened.links == {} and reopened.people == {"ann": 2, "bo": 2}
