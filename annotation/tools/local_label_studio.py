@@ -332,7 +332,7 @@ def _account(folder: Path, facts: Facts, invite: str, name: str) -> Account:
 
 
 def _email(name: str) -> str:
-    """An e-mail address that the server accepts: it would refuse one with the name Zoë."""
-    if re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", plain := name.lower()):
+    """An e-mail address that the server accepts: it would refuse one with the name Zoë, and that of its owner."""
+    if re.fullmatch(r"(?!owner$)[a-z0-9_-]+(\.[a-z0-9_-]+)*", plain := name.lower()):
         return f"{plain}@saferec.local"
     return f"reviewer-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}@saferec.local"
