@@ -12,6 +12,7 @@ from annotation.tools.guidelines import page_for
 from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, page_of, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
 from annotation.tools.task_conversion import Ours, Response, page_digest
+from saferec_builder.core.addresses import is_loopback
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -69,7 +70,13 @@ class Server:
         import httpx
 
         limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [server_errors.refuse_foreign_redirect]}
-        return httpx.Client(timeout=self.timeout, limits=limits, follow_redirects=True, event_hooks=hooks)
+        return httpx.Client(
+            timeout=self.timeout,
+            limits=limits,
+            follow_redirects=True,
+            event_hooks=hooks,
+            trust_env=not is_loopback(self.url),  # no proxy is asked for this machine
+        )
 
     @contextmanager
     def _requests(self, doing: str) -> Iterator["LabelStudio"]:

@@ -261,7 +261,7 @@ def _answers_in_time(url: str, running: Callable[[], bool]) -> bool:
 
 def healthy(url: str) -> bool:
     try:
-        return bool(httpx2.get(f"{url}/health", timeout=5).status_code == 200)
+        return bool(httpx2.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200)  # not by a proxy
     except httpx2.HTTPError:
         return False
 
@@ -321,7 +321,9 @@ def account(folder: Path, facts: Facts, invite: Callable[[], str], name: str) ->
 def _account(folder: Path, facts: Facts, invite: str, name: str) -> Account:
     account = Account(email=_email(name), password=secrets.token_urlsafe(12))
     hooks = {"response": [server_errors.refuse_foreign_redirect]}
-    with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=hooks) as web:
+    with httpx2.Client(
+        base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=hooks, trust_env=False
+    ) as web:
         form = web.get(invite).text
         token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
         body = {**account, "csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}

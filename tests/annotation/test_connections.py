@@ -1,9 +1,12 @@
 """Which review server a command talks to, and which account there is whose."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 
 from annotation import connections
@@ -12,8 +15,9 @@ from annotation.review_state import gather
 from annotation.tools import local_label_studio as local
 from annotation.tools.label_studio_client import Server
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.storage import workspace as store
+from tests.servers.loopback import serving
 from tests.worlds.review_team import TWO
 
 URL = "http://127.0.0.1:9"
@@ -46,6 +50,26 @@ def test_our_own_server_has_one_folder_wherever_a_command_is_run(
     monkeypatch.chdir(ws.root)
     folders = {connections.server_folder(store.Workspace.open(folder)) for folder in (".", ws.root, tmp_path / "link")}
     assert folders == {ws.root.resolve() / "label-studio"}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: local.healthy(URL),
+        lambda: local._account(Path("x"), FACTS, "/u", "bo"),
+        lambda: Server(URL, "t").count("1"),
+    ],
+    ids=["health", "account", "label-studio"],
+)
+def test_a_proxy_is_not_asked_for_this_machine(ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would see the token and the texts, and many a proxy does not reach 127.0.0.1. Argilla's client asks none."""
+    requests = list[str]()
+    with serving(lambda asked: requests.append(asked.path)) as proxy:  # closes the connection
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy)
+        with suppress(ReviewError, httpx2.ConnectError, httpx2.RemoteProtocolError):
+            ask()
+    assert requests == []
 
 
 def test_the_server_is_the_one_named_or_else_our_own(ws: store.Workspace) -> None:
