@@ -153,7 +153,8 @@ def _marked(frame: pl.DataFrame, schema: pa.Schema, content: Content) -> pa.Tabl
 def _learned(part: pl.DataFrame, texts: pl.Series, content: Content, names: Names) -> dict[str, pa.Table]:
     """Returns config -> arrow table of these requests; columns that configs share are made once."""
     schema_of, visible = schemas(content.official), _visible(part, content)
-    has_list = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request is in `grpo` only
+    # an empty answer would teach silence: such a request is in `grpo` only; null: no answer is known
+    has_list = (part["safe"].list.len() > 0).fill_null(False)
     part = _open_items(part, visible)
     head = part.select(
         *("conversation", "made_from", "request", "disclosed", "truth_kind"),

@@ -61,6 +61,7 @@ class _Tally:
     untaught: Counter[str] = field(default_factory=Counter)  # those of `lost` that had a row to learn from
     conditions: Counter[str] = field(default_factory=Counter)  # of the rows to learn from, in `grpo`
     disclosed: Counter[str] = field(default_factory=Counter)  # traits of the injected ones
+    unanswered: int = 0  # rows of `grpo` that have no list because no answer is known
 
 
 @shared
@@ -110,7 +111,8 @@ def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: 
         rebuilt["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
         requests, listed = (sum(written.counts[config].values()) for config in ("grpo", "sft"))
         unclear = {trait: tally.disclosed[trait] for trait in facts["injected_unclear"]}
-        rebuilt |= {"short_of_clear": requests - listed, "injected_unclear": {t: n for t, n in unclear.items() if n}}
+        rebuilt["short_of_clear"] = requests - tally.unanswered - listed
+        rebuilt["injected_unclear"] = {trait: n for trait, n in unclear.items() if n}
         rebuilt["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
         copied = {name: (path / name).read_bytes() for name in _COPIED if (path / name).exists()}
         schemas = formats.schemas(manifest["official"])
@@ -175,8 +177,9 @@ def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> 
                     if config == "grpo":
                         table = _with_claims(table, request_claims)
                         tally.conditions.update(_conditions(table))
-                        injected = pl.DataFrame(table).filter(condition="injected")
-                        tally.disclosed.update(injected["traits"].explode())
+                        rows = pl.DataFrame(table)
+                        tally.disclosed.update(rows.filter(condition="injected")["traits"].explode())
+                        tally.unanswered += rows.filter(truth_kind="none").height if "truth_kind" in rows else 0
                     table = _with_items(table, config, request_items, names)
                 elif config == "conversations":
                     table = _with_items(_with_turns(table, conversations, mined["turns"]), config, request_items, names)

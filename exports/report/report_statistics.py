@@ -68,10 +68,11 @@ def _released(
     earlier = {conversation: f"released before: {reason}" for conversation, reason in withheld.items()}
     injected = dict.fromkeys(released["injected"], "a sentence of ours was added (injected)")
     unlabelled, further = "released without a verdict, marked so", "further requests of a conversation"
+    unlisted = "no item is clear for them, or no answer is known"
     return [
         _step("In the release", settled, conversations, (reasons, "not in this release yet"), (earlier, unlabelled)),
         _step("Requests to train and test with", conversations, requests, (reasons, "no request"), (injected, further)),
-        _step("With a list of items that are clear for them", requests, lists, ({}, "no item is clear for them")),
+        _step("With a list of items that are clear for them", requests, lists, ({}, unlisted)),
     ]
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exports import formats as rows, verify as proof
+from exports.folder import facts_of
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining.splits import SPLITS
@@ -80,6 +81,23 @@ def test_datasets_reads_every_config_offline(released, tmp_path):
 def test_pseudonyms_of_the_workspace_do_not_leave_it(released):
     seekers = pq.read_table(released / "data/conversations/train.parquet")["seeker"].to_pylist()
     assert len(set(seekers)) == 32 and not {f"p{n}" for n in range(40)} & set(seekers)
+
+
+def test_a_request_without_an_answer_is_in_grpo_only(workspace, cli, tmp_path):
+    rows, said = world.requests()
+    rows.append(conversation("open", "Hi", "Hello", "A comedy?", day=99))  # a test request that names no item
+    ws = world.configured(workspace, "[release]", '[release]\nmin_seekers = 2\ntruth = "any"')
+    world.fill(ws, [row | {"source": "hf:chats"} for row in rows], said)
+    assert cli("release", "1.0.0", "--unreviewed", "-C", ws.root).code == 0
+    assert dict(rows_of(ws, "grpo")["truth_kind"].value_counts().iter_rows()) == {"accepted": 40, "none": 1}
+    # an empty list as the answer to learn would teach silence
+    assert [rows_of(ws, config).height for config in ("sft", "sft_raw", "safecrs")] == [40, 40, 40]
+    folder, mine = ws.releases / "1.0.0", tmp_path / "mine"
+    rebuilt = cli("rebuild", folder, "--to", mine, "--key", f"{folder}.key.parquet", "-C", ws.root)
+    assert (rebuilt.code, facts_of(mine)["counts"]["sft"]) == (0, facts_of(folder)["counts"]["sft"]), rebuilt.err
+    assert (
+        facts_of(folder)["short_of_clear"] == facts_of(mine)["short_of_clear"] == 0
+    )  # it is not for want of a clear item
 
 
 def test_no_trait_is_named_in_a_prompt(released):
