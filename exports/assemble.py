@@ -140,7 +140,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     rows = rows.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))
     rows = checks.without_repeated_answers(rare_combinations.unlearned(rows, rare), texts.turns)
     first = rows.filter(further=0)
-    drops = build_rows.drops(base.left_out, first)
+    drops = build_rows.drops(base.left_out, rows)
     candidates = target_lists.candidates(first, base.items, base.judged.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
     further, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))

@@ -124,9 +124,10 @@ def build(
 
 
 def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns DROPS of what `ordered` left out, and of the rows that teach nothing."""
-    untaught = rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
-    drops = pl.concat([left_out, untaught]).select(
+    """Returns DROPS of what `ordered` left out, and of the conversations of which no row teaches anything."""
+    taught = rows.filter(pl.col("cut").is_not_null())
+    untaught = rows.filter(further=0).join(taught, on="conversation", how="anti", maintain_order="left")
+    drops = pl.concat([left_out, untaught.select(left_out.columns)]).select(
         "source", "reason", stage=pl.lit("release"), place="conversation", detail=pl.lit(None, pl.String)
     )
     return drops.select(list(DROPS.columns))

@@ -71,7 +71,13 @@ def _released(
     unlisted = "no item is clear for them, or no answer is known"
     return [
         _step("In the release", settled, conversations, (reasons, "not in this release yet"), (earlier, unlabelled)),
-        _step("Requests to train and test with", conversations, requests, (reasons, "no request"), (injected, further)),
+        _step(
+            "Requests to train and test with",
+            conversations,
+            requests,
+            (reasons, "no request, or only further ones"),
+            (injected, further),
+        ),
         _step("With a list of items that are clear for them", requests, lists, ({}, unlisted)),
     ]
 

@@ -81,6 +81,15 @@ def test_each_turn_with_new_items_is_a_request(accepted, expected):
     assert [(n, cut, letters(truth), kind, asks) for n, cut, truth, kind, asks in requests] == expected
 
 
+def test_a_conversation_with_a_further_request_is_not_counted_as_left_out():
+    """Its last answer is in a train request, and its other requests are in the release."""
+    built, _ = learn([conversation("c", *TWICE)], terms=release.Terms(unreviewed=True, turns=True))
+    left_out = pl.DataFrame(schema=dict.fromkeys(("conversation", "source", "reason"), pl.String))
+    for rest, expected in (([0], []), ([0, 1, 2], ["c"])):
+        rows = release.unlearned(built, built["further"].is_in(rest), release.REPEATED)
+        assert release.drops(left_out, rows)["place"].to_list() == expected
+
+
 def test_a_test_request_without_an_answer_is_kept_where_that_is_allowed():
     rows = [conversation(f"c{n}", "Hi", "Hello", "A comedy?", day=n) for n in range(10)]  # day 9 is the test
     built, drops = learn(rows, terms=release.Terms(unreviewed=True, truthless=True))

@@ -91,7 +91,7 @@ def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
     assert by_name["Mined"] == (2, {"removed on request": 1}, {})
     assert by_name["In the release"] == (3, {}, {"released before: removed on request": 1})
     rows, lost, joined = by_name["Requests to train and test with"]
-    assert (rows, lost) == (4, {"no request": 1})
+    assert (rows, lost) == (4, {"no request, or only further ones": 1})
     assert joined == {"a sentence of ours was added (injected)": 1, "further requests of a conversation": 1}
     assert by_name["With a list of items that are clear for them"] == (
         3,
