@@ -3,7 +3,7 @@
 All but the runs of training; the same rows give the same values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -56,7 +56,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     catalog_rows = read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(catalog_rows)
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
-    manifest, released = _release(ws, version)
+    manifest, released = _release(ws, version, [*conversations["conversation"], *state.withheld])
     raw = read_plain(ws.releases / manifest["version"] / "manifest.json") if manifest else b""
     judged = labels.select(last_labels.columns).vstack(last_labels.filter(kind="item_flag"))
     auto = labels.filter(method="auto").select("subject", "trait").iter_rows()
@@ -149,14 +149,19 @@ def _dropped(manifest: Facts | None) -> list[figures.Row]:
     return [{"stage": stage, "reason": reason, "count": n} for stage, reason, n in rows]
 
 
-def _release(ws: Workspace, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
+def _release(
+    ws: Workspace, version: str | None, mined: Iterable[str]
+) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
     """Returns (manifest; config -> its conversations, and `injected` -> those of `grpo`) of that version, or of the
-    newest with data; (None, None) if there is none."""
+    newest with data; (None, None) if there is none. `mined`: ids, for a release whose key file is kept elsewhere."""
     if version is None and not any((ws.releases / name / "data").is_dir() for name in folder.versions(ws.releases)):
         return None, None
     release = versioning.find(ws.releases, version)
     manifest, conversations, key = folder.facts_of(release), {}, released_ids.path_of(release)
-    names = dict(released_ids.read(key).select("conversation", "subject").iter_rows()) if key.exists() else {}
+    if key.exists():
+        names = dict(released_ids.read(key).select("conversation", "subject").iter_rows())
+    else:
+        names = {ws.released_id(conversation, manifest["name"]): conversation for conversation in mined}
     for config in ("conversations", "grpo", "sft"):
         columns = ["conversation", *["condition"] * (config == "grpo")]
         rows = versioning.table((release, manifest), config, columns)
