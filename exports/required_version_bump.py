@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from exports.checks import check_version
 from exports.folder import data_file, facts_of, versions
+from exports.formats import schemas
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.json_value import JsonValue
@@ -269,4 +270,5 @@ def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.Dat
                 raise _damaged(path, draft[0]) from None
     if parts:
         return pl.concat(parts)
-    return pl.DataFrame(schema=dict.fromkeys([*(columns or KEYS[config]), "split"], pl.String))
+    empty = pl.DataFrame(schemas()[config].empty_table()).with_columns(split=pl.lit(None, pl.String))
+    return empty.select(*columns, "split") if columns else empty

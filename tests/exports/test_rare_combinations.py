@@ -175,3 +175,13 @@ def test_of_k_people_nothing_may_be_told(workspace, cli):
     ws = silent(workspace, cli, 3)
     assert Counter(rows_of(ws, "labels")["verdict"]) == {"present": 3, "absent": 6, "withheld": 18}
     assert facts_of(ws.releases / "1.0.0")["makers"]["unresolved"] == 0  # the release has none: nobody was unsure
+
+
+def test_a_release_from_which_all_are_left_out_is_made(workspace, cli):
+    """As a first try with one person's conversation: the release was there, and the command ended with a traceback."""
+    row = world.conversation("c", "I faint at blood", f"Try {world.film('K')}", "ok", source="hf:chats")
+    world.fill(workspace, [row], [world.label(row, quote="faint at blood")])
+    made = cli("release", "1.0.0", "--allow", "no-safety", "--json", "-C", workspace.root)
+    assert (made.code, made.json["dropped"]) == (0, {rare.RARE: 1}), made.err
+    linked = cli("linkage", "1.0.0", "-C", workspace.root)
+    assert linked.code == 1 and "none of its conversations is mined" in linked.err
