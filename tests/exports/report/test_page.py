@@ -62,9 +62,10 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
     assert gather(ws)["funnel"] == figures["funnel"]
     figures["headline"] |= {"warnings": 8_232, "unlinked": 17_889}  # `status` counts 26,121
     figures["traits"][0]["unsure"] = 3  # the card says `unsure` or `unresolved`
+    figures["examples"][0]["traits"][0]["form"] = None  # no reader said it: there was a traceback, and no page
     text = text_of(page.render(figures))
     assert "8,232 sourced statements on items; 17,889 more are on no one item here" in text
-    assert "0 are unresolved; 3 of the others say “unsure”" in text
+    assert "0 are unresolved; 3 of the others say “unsure”" in text and "Blood and gore (not told how)" in text
 
 
 def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:
