@@ -369,5 +369,5 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
             "unresolved": labels.height - decided.height,
         }
         | ({"auto": auto} if auto else {}),
-        "unknown": {t: round(float(share), 4) for t, share in zip(oracle.traits, unknown, strict=True)},
+        "unknown": {t: round(float(share), 6) for t, share in zip(oracle.traits, unknown, strict=True)},
     }

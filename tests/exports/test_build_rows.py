@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from exports import build_rows as release
+from exports.card import percent
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, oracle
 from tests.worlds.release_rows import learn, letters, only, split
 from tests.worlds.release_world import conversation, conversations, film, label, labels
@@ -181,3 +182,7 @@ def test_figures_count_labels_makers_and_what_is_unknown():
     }
     facts = release.figures(rows, frame.clear(), oracle([], ["gore"], codes[:0, :1]))
     assert (facts["makers"], facts["unknown"]) == ({"people": 0, "simulated": 0, "unresolved": 0}, {"gore": 1.0})
+    of_many = np.full((60_000, 1), UNKNOWN, np.int8)
+    of_many[0] = CLEAR
+    facts = release.figures(rows, frame.clear(), oracle([str(n) for n in range(60_000)], ["gore"], of_many))
+    assert percent(facts["unknown"]["gore"]) == ">99%"  # the card said that all items are unknown
