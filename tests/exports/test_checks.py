@@ -148,7 +148,7 @@ def test_a_label_without_people_needs_a_certificate_that_holds():
 
 def test_explain_names_every_check(cli):
     names = [check["name"] for check in cli("release", "--explain", "--json").json["checks"]]
-    assert {"leaks", "personal data", "licence", "small groups"} <= set(names)
+    assert {"leaks", "personal data", "licence", "small groups", "rare combinations"} <= set(names)
     run = cli("release", "--explain")
     assert "safety (stops): no request with a sensitivity has an answer" in run.out and "--allow no-safety" in run.out
 
