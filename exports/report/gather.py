@@ -152,8 +152,8 @@ def _dropped(manifest: Facts | None) -> list[figures.Row]:
 def _release(
     ws: Workspace, version: str | None, mined: Iterable[str]
 ) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
-    """Returns (manifest; config -> its conversations, and `injected` -> those of `grpo`) of that version, or of the
-    newest with data; (None, None) if there is none. `mined`: ids, for a release whose key file is kept elsewhere."""
+    """Returns (manifest; `released` of report_statistics.funnel) of that version, or of the newest with data; (None,
+    None) if there is none. `mined`: ids, for a release whose key file is kept elsewhere."""
     if version is None and not any((ws.releases / name / "data").is_dir() for name in folder.versions(ws.releases)):
         return None, None
     release = versioning.find(ws.releases, version)
@@ -163,9 +163,11 @@ def _release(
     else:
         names = {ws.released_id(conversation, manifest["name"]): conversation for conversation in mined}
     for config in ("conversations", "grpo", "sft"):
-        columns = ["conversation", *["condition"] * (config == "grpo")]
+        columns = ["conversation", *["made_from", "condition"] * (config == "grpo")]
         rows = versioning.table((release, manifest), config, columns)
         conversations[config] = {names.get(c, c) for c in rows["conversation"]}
         if config == "grpo":
-            conversations["injected"] = set(rows.filter(condition="injected")["conversation"])
+            is_injected = pl.col("condition") == "injected"
+            conversations["injected"] = set(rows.filter(is_injected)["conversation"])
+            conversations["asked"] = {names.get(c, c) for c in rows.filter(~is_injected)["made_from"]}
     return manifest, conversations

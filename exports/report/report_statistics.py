@@ -63,10 +63,12 @@ def funnel(
 def _released(
     settled: Ids, released: Mapping[str, Ids], reasons: Mapping[str, str], withheld: Mapping[str, str]
 ) -> list[Row]:
-    """Returns the steps of the release. released: config -> conversations, and `injected` -> those rows of `grpo`."""
+    """Returns the steps of the release. released: config -> conversations, `injected` -> those rows of `grpo`, and
+    `asked` -> conversations of its other rows."""
     conversations, requests, lists = (released[name] for name in ("conversations", "grpo", "sft"))
     earlier = {conversation: f"released before: {reason}" for conversation, reason in withheld.items()}
     injected = dict.fromkeys(released["injected"], "a sentence of ours was added (injected)")
+    others = dict.fromkeys(released["asked"], "its last answer only: further requests stay")
     unlabelled, further = "released without a verdict, marked so", "further requests of a conversation"
     unlisted = "no item is clear for them, or no answer is known"
     return [
@@ -75,7 +77,7 @@ def _released(
             "Requests to train and test with",
             conversations,
             requests,
-            (reasons, "no request, or only further ones"),
+            (reasons | others, "no request"),
             (injected, further),
         ),
         _step("With a list of items that are clear for them", requests, lists, ({}, unlisted)),

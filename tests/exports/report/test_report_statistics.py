@@ -53,7 +53,7 @@ def test_every_step_of_the_funnel_balances() -> None:
         frame(tables.ASSIGNMENTS, {"kind": "sensitivity", "subject": "a", "reviewer": "ann", "role": "reviewer"}),
         frame(tables.REVIEWS, vote(B), vote(C)),
         labels(label(B), label(C), label(A, verdict=None)),
-        released={"conversations": {"a", "b"}, "grpo": {"b"}, "injected": set(), "sft": {"b"}},
+        released={"conversations": {"a", "b"}, "grpo": {"b"}, "injected": set(), "asked": {"b"}, "sft": {"b"}},
         withheld={},
     )
     assert [(s["name"], s["count"], s["lost"], sum(s["joined"].values())) for s in steps] == [
@@ -80,9 +80,10 @@ def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
         labels(label(A), label(B)),
         released={
             "conversations": {"a", "b", "c"},
-            "grpo": {"a", "b", "a-1", "ours"},
+            "grpo": {"a", "b", "c-1", "ours"},
             "injected": {"ours"},
-            "sft": {"a", "b", "a-1"},
+            "asked": {"a", "b", "c"},
+            "sft": {"a", "b", "c-1"},
         },
         withheld={"c": "removed on request"},
     )
@@ -91,7 +92,7 @@ def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
     assert by_name["Mined"] == (2, {"removed on request": 1}, {})
     assert by_name["In the release"] == (3, {}, {"released before: removed on request": 1})
     rows, lost, joined = by_name["Requests to train and test with"]
-    assert (rows, lost) == (4, {"no request, or only further ones": 1})
+    assert (rows, lost) == (4, {"its last answer only: further requests stay": 1})
     assert joined == {"a sentence of ours was added (injected)": 1, "further requests of a conversation": 1}
     assert by_name["With a list of items that are clear for them"] == (
         3,
