@@ -77,7 +77,7 @@ def _released(
             "Requests to train and test with",
             conversations,
             requests,
-            (reasons | others, "no request"),
+            ({**reasons, **others}, "no request"),
             (injected, further),
         ),
         _step("With a list of items that are clear for them", requests, lists, ({}, unlisted)),
