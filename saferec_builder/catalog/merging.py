@@ -165,7 +165,7 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """Returns each merge and each id conflict as a row: `row` joined `item` by an id or by title, through `other`.
 
     by is the shared id, "title", "joined by a person", or "id conflict": `row` and `other` share an id and do not
-    agree, or `row` agrees with two films of different IMDb ids. The titles are those of the two rows.
+    agree or have different IMDb ids, or `row` agrees with two films of these. The titles are those of the two rows.
     """
     groups = _grouped(_keyed(rows), _refs_ruled(rows, "joined"))
     item_ids = {n: _item_id(groups.rows[members[0]]) for members in groups.members() for n in members}
@@ -240,7 +240,7 @@ def _join_by_id(groups: _Groups, ref: str, sharing: Sequence[int]) -> None:
     joining = [pair for pair in agreeing if ambiguous.isdisjoint(pair)]
     for first, later in joining:
         groups.join(first, later, ref)
-    joined = {later for _, later in joining}
+    joined = {later for first, later in joining if groups.root(first) == groups.root(later)}
     groups.refused += [(later, sharing[0], ref) for later in sharing[1:] if later not in joined]
 
 

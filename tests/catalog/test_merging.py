@@ -142,6 +142,13 @@ def test_an_id_joins_only_rows_that_agree_otherwise(one, other, same):
     assert merges == [("imdb:tt0000001" if same else "id conflict", "redial:2", "movielens:1")]
 
 
+def test_an_id_of_two_films_that_agree_but_for_their_imdb_ids_is_a_conflict():
+    """Nothing listed the 16 TMDB ids that MovieLens and TMDB itself give to two films, though they name neither."""
+    rows = shelf(("movielens:1", "Heat", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:a", "Heat", 1995, ["imdb:tt2", "tmdb:5"]))
+    assert "tmdb:5" not in catalog.merge(rows)[1]["ref"]
+    assert catalog.merges(rows)["row", "by", "other"].rows() == [("csv:a", "id conflict", "movielens:1")]
+
+
 def test_a_disputed_id_belongs_to_the_row_of_its_own_source():
     rows = [("redial:2", "Heat", 1996, ["imdb:tt0000001"]), ("imdb:tt0000001", "Poison Ivy II", 1996)]
     items, links = merged(*rows)
