@@ -42,6 +42,7 @@ POSTS = pl.Schema(
         "place": pl.String,
     }
 )
+_ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}  # the only characters that Reddit's API escapes
 _DELETED = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
 _TIMES = (1_100_000_000, 4_000_000_000)  # Unix seconds in 2004 and 2096
 NO_DUMP = "no dump of Reddit"
@@ -161,7 +162,7 @@ def _posts(batch: _Batch, drops: Rows, subreddits: list[str], tally: Tally) -> t
         flair="link_flair_text",
         place="place",
     )
-    posts, faults = _checked(rows)
+    posts, faults = _checked(rows.with_columns(pl.col("title", "text", "flair").str.replace_many(_ESCAPED)))
     tally.passed += posts.height
     return posts, drops + faults
 

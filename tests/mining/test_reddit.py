@@ -243,6 +243,19 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
     assert all(a.equals(b) for a, b in zip(at_once, parts, strict=True))
 
 
+def test_characters_that_reddit_escapes_are_read_as_their_authors_wrote_them(cli, workspace, tmp_path):
+    """ "Tucker &amp; Dale vs Evil" in a real post was the film "Evil", and "Rock &amp; Rule" no film at all."""
+    films = "film,Evil,2003\nfilm,Tucker & Dale vs Evil,2010\n"
+    (tmp_path / "own.csv").write_text(f"domain,title,year\n{films}")
+    adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
+    asked = submission(1, title="Looking for a film &lt;3", selftext="&gt; &amp;lt; is a mark")
+    reply = comment(1, "s1", body='Try "Tucker &amp; Dale vs Evil"!', score=20)
+    mined(cli, workspace, reddit_dump.write(tmp_path / "RS.ndjson", [asked, reply]))
+    row = current(workspace).row(0, named=True)
+    assert row["turns"][0]["text"] == "Looking for a film <3\n\n> &lt; is a mark"
+    assert row["accepted"] == ["csv:film:tucker and dale v evil:2010"] == row["recommended"]
+
+
 def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_path):
     """It was stored under an IMDb id that two rows claim, so after `catalog apart` it became another film."""
     rows = "domain,title,year,id,imdb\nfilm,It,1990,it,tt0099685\nfilm,Goodfellas,1993,good,tt0099685\n"
