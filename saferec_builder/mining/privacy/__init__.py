@@ -76,6 +76,8 @@ _USER_IN_URL = [
     )
 ]
 
+_LABELLED = re.compile(r"\[([^\[\]\n]{1,100})\]\(([^\s)]{1,2000})")  # a link of Markdown: its text, its address
+
 
 def find(
     text: str,
@@ -252,6 +254,7 @@ def _structured(text: str, stated: bool) -> Iterator[Found]:
     if digits > 3 or text.count(":") > 1:
         yield from numbers.find(text)
     yield from ((*span, "handle") for span in handles.find(text, stated))
+    yield from ((*span, "handle") for span in _names_of_links(text))
     if digits:
         yield from ((*span, "address") for span in addresses.find(text))
     if digits > 5:
@@ -265,6 +268,15 @@ def _links(text: str) -> Iterator[Found]:
         for pattern in _USER_IN_URL:
             for user in pattern.finditer(link[0]):
                 yield link.start() + user.start(1), link.start() + user.end(1), "url"
+
+
+def _names_of_links(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of the user in the text of a link to their page: "[moss_owl](https://reddit.com/user/moss_owl)"."""
+    for link in _LABELLED.finditer(text) if "](" in text else ():
+        users = {user[1] for pattern in _USER_IN_URL for user in pattern.finditer(link[2]) if len(user[1]) > 2}
+        for user in sorted(users):
+            for name in re.finditer(rf"(?<!\w){re.escape(user)}(?!\w)", link[1], re.I):
+                yield link.start(1) + name.start(), link.start(1) + name.end()
 
 
 # Every text with one of these kinds matches them: cheap for the Rust engine, which searches every text.

@@ -71,6 +71,10 @@ def test_recall_and_precision_on_the_labelled_lines(path, least, every, names):
         ("(www.my-films.example/a)", "([url])"),
         ("https://www.imdb.com/title/tt0113277/ and https://en.wikipedia.org/wiki/Heat", None),
         ("https://www.youtube.com/watch?v=abc", None),
+        (
+            "[moss_owl's](https://www.reddit.com/user/Moss_Owl) list",
+            "[[handle]'s](https://www.reddit.com/user/[url]) list",
+        ),
         ("https://www.reddit.com/r/films/comments/1abc/calm/", "https://www.reddit.com/r/films/comments/[url]/"),
         ("Heat.net is no link, nor is 1.5/2", None),
         # the surer of two kinds has a place; the comments show what would be left if the later kind came first
