@@ -139,9 +139,12 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _links(items: pl.DataFrame) -> pl.DataFrame:
     """LINKS. An id that several items claim belongs to the item with the row of that id; else to one with a row of a
-    source that did not find its ids by title and year; else to one that no person set apart; to none in a tie.
+    source that did not find its ids by title and year; else to one that no person set apart; to none in a tie. TMDB
+    numbers films and series apart: a number that both have means the film.
     """
-    claims = items.select("item", "own", "trusted", "free", ref="refs").explode("ref")
+    claims = items.select("item", "own", "trusted", "free", "domain", ref="refs").explode("ref")
+    of_series = pl.col("ref").str.starts_with("tmdb:") & (pl.col("domain") == "series")
+    claims = claims.filter(~of_series | of_series.all().over("ref"))
     unique, shared = claims.filter(~pl.col("ref").is_duplicated()), claims.filter(pl.col("ref").is_duplicated())
     own, trusted = (pl.col("ref").is_in(pl.col(column)) for column in ("own", "trusted"))
     strength = pl.when(own).then(3).when(trusted).then(2).otherwise(pl.col("free").cast(pl.Int32))
@@ -224,9 +227,13 @@ def _grouped(keyed: pl.DataFrame, joined: Iterable[tuple[str, ...]]) -> _Groups:
     groups, numbers = _Groups(rows), {row["ref"]: n for n, row in enumerate(rows)}
     for first, second in joined:
         groups.join(numbers[first], numbers[second], BY_A_PERSON)
-    refs = [(ref, n) for n, row in enumerate(rows) if row["free"] for ref in {row["ref"], *(row["refs"] or ())}]
-    refs.sort(key=lambda pair: (pair[0][:5] != "imdb:", pair[0]))
-    for ref, sharing in _sharing(refs).items():
+    refs = [
+        ((ref, row["domain"] == "series" and ref.startswith("tmdb:")), n)  # TMDB numbers films and series apart
+        for n, row in enumerate(rows)
+        for ref in ({row["ref"], *(row["refs"] or ())} if row["free"] else ())
+    ]
+    refs.sort(key=lambda pair: (pair[0][0][:5] != "imdb:", pair[0]))
+    for (ref, _), sharing in _sharing(refs).items():
         _join_by_id(groups, ref, sharing)
     for _, sharing in _sharing((row["key"], n) for n, row in enumerate(rows)).items():
         _join_by_title(groups, sharing)

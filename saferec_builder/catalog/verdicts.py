@@ -121,7 +121,9 @@ def linked(
 ) -> pl.DataFrame:
     """Every warning that refers to an item of the catalog, even if a later one replaces it, with `item` and `exact`."""
     refs = warnings.select("ref", "domain").unique(maintain_order=True)
-    frames = [refs.join(links, "ref", maintain_order="left").with_columns(exact=True)]
+    by_id = refs.join(links, "ref", maintain_order="left").join(items.select("item", of="domain"), "item")
+    other = pl.col("ref").str.starts_with("tmdb:") & (pl.col("domain") != pl.col("of"))  # of a series: another number
+    frames = [by_id.filter(~other.fill_null(False)).select(*refs.columns, "item", exact=True)]
     titled = refs.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
     by_title = by_title or (titles.Index() if titled.is_empty() else index(items))
     for (domain,), group in titled.group_by("domain", maintain_order=True):  # a title is of the items of its domain

@@ -149,6 +149,17 @@ def test_an_id_of_two_films_that_agree_but_for_their_imdb_ids_is_a_conflict():
     assert catalog.merges(rows)["row", "by", "other"].rows() == [("csv:a", "id conflict", "movielens:1")]
 
 
+def test_a_film_and_a_series_of_one_tmdb_number_are_two_works():
+    """ "Supernatural" and the film "Lemming" were one item: TMDB has both under 1622, of the same year."""
+    series = ("csv:s", "Supernatural", 2005, ["tmdb:1622"], {"domain": "series"})
+    film = ("movielens:1", "Lemming", 2005, ["imdb:tt1", "tmdb:1622"])
+    assert catalog.merges(shelf(series, film)).is_empty()
+    for rows, named in (((series,), "csv:s"), ((series, film), "movielens:1"), ((film, series), "movielens:1")):
+        assert dict(merged(*rows)[1].iter_rows())["tmdb:1622"] == tables.digest("item", *named.split(":"))
+    # two sources of series share it as two sources of films do
+    assert merged(series, ("ddd:7", *series[1:]))[0].height == 1
+
+
 def test_a_disputed_id_belongs_to_the_row_of_its_own_source():
     rows = [("redial:2", "Heat", 1996, ["imdb:tt0000001"]), ("imdb:tt0000001", "Poison Ivy II", 1996)]
     items, links = merged(*rows)

@@ -49,6 +49,14 @@ def test_votes_reach_the_item_by_id_and_by_title():
     assert verdict(said(*(statement("title:Heat (1996)", t, yes=0, no=8) for t in topics)), n=1)[1] == "unknown"
 
 
+def test_a_films_keyword_says_nothing_of_the_series_with_the_same_tmdb_number():
+    """ "Grey's Anatomy" had the keyword "rape" of a film that TMDB has under the same number."""
+    items, links = merged(("csv:s", "Grey's Anatomy", 2005, ["tmdb:1416"], {"domain": "series"}))
+    of_film = statement("tmdb:1416", "rape", "keyword", "keywords", domain="film")
+    of_series = statement("tmdb:1416", "rape", "keyword", "keywords", domain="series")
+    assert [catalog.verdicts.linked(items, links, said(row)).height for row in (of_film, of_series)] == [0, 1]
+
+
 def test_a_question_is_the_same_with_its_mark_and_without_capitals():
     assert verdict(said(statement(ALIEN, "is there  Blood/Gore?", yes=8, no=0))) == (1.0, "violated")
 
