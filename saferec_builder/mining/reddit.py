@@ -269,18 +269,26 @@ def _without_names(posts: pl.DataFrame, names: dict[str, list[str]], job: Job, c
 
 
 @cache
-def _finder(items: Path) -> tuple[catalog.Finder, dict[str, str]]:
+def _finder(items: Path) -> tuple[catalog.Finder, dict[str, tuple[str, bool]]]:
+    """The finder of the items, and item -> (its own ref, whether it is a game)."""
     frame = _read(items)
     # an item's first ref is that of its own row: a ref from another collection may later belong to another item
-    return catalog.finder(frame), dict(frame.select("item", pl.col("refs").list.first()).iter_rows())
+    own = frame.select("item", pl.col("refs").list.first(), pl.col("domain") == "game")
+    return catalog.finder(frame), {item: (ref, is_game) for item, ref, is_game in own.iter_rows()}
 
 
 def mentions(items: Path | None) -> threads.Items:
-    """A function: a text -> refs of the catalog's items that it names."""
+    """A function: a text -> refs of the catalog's items that it names. In a forum about games these are games only, in
+    one about films or series none is a game: nearly all others are words of another title ("To the Moon")."""
     if items is None:
-        return lambda text: []
+        return lambda text, domain: []
     finder, names = _finder(items)
-    return lambda text: list(dict.fromkeys(names[m.item] for m in catalog.in_text(finder, text) if m.item))
+
+    def named(text: str, domain: str | None) -> list[str]:
+        hits = [names[m.item] for m in catalog.in_text(finder, text) if m.item]
+        return list(dict.fromkeys(ref for ref, is_game in hits if domain is None or is_game == (domain == "game")))
+
+    return named
 
 
 def _titles(items: Path | None) -> privacy.Titles | None:

@@ -17,7 +17,8 @@ from saferec_builder.sources.reddit import SOURCE
 from saferec_builder.storage import tables
 
 FILTERED = ("deleted author", "deleted text", "bot", "no request", "talk among others", "parent missing")  # by design
-Items = Callable[[str], list[str]]  # a text -> refs of the items that it names
+# (a text, the domain of its forum or None) -> refs of the items of that domain that it names
+Items = Callable[[str, str | None], list[str]]
 
 
 class Post(TypedDict):
@@ -116,11 +117,12 @@ def _conversation(
     request: Post, comments: list[Post], rules: Rules, items: Items, thanked: set[str], refused: set[str]
 ) -> Row:
     opening = f"{request['title']}\n\n{request['text']}".strip()
-    turns = [conversations.Turn(role="seeker", text=opening, items=items(opening))]
+    domain = rules.subreddits.get(request["subreddit"]) or None
+    turns = [conversations.Turn(role="seeker", text=opening, items=items(opening, domain))]
     accepted: list[str] = []
     for post in comments:
         by_seeker = post["author"] == request["author"]
-        refs = items(post["text"])
+        refs = items(post["text"], domain)
         turns.append(conversations.Turn(role="seeker" if by_seeker else "recommender", text=post["text"], items=refs))
         liked = post["post"] in thanked or 0 < rules.upvotes <= post["score"]
         if not by_seeker and liked and post["post"] not in refused:
@@ -131,7 +133,7 @@ def _conversation(
         request["post"].removeprefix("t3_"),
         request["place"],
         turns,
-        domain=rules.subreddits.get(request["subreddit"]) or None,
+        domain=domain,
         seeker=request["author"],
         time=datetime.fromtimestamp(request["time"], UTC),
         accepted=[ref for ref in dict.fromkeys(accepted) if ref in recommended],

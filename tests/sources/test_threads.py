@@ -77,7 +77,7 @@ def test_what_counts_as_taken_up(upvotes, accepted):
     assert depths == dict.fromkeys("abcd", 1) | {"e": 2, "f": 2, "g": 3}
     talk = talk.with_columns(text=pl.col("post") + " " + pl.col("text")).reverse()
     rules = threads.Rules({"films": ""}, upvotes=upvotes)
-    (row,) = threads.build(request, talk, rules, lambda text: [text.split()[0]])
+    (row,) = threads.build(request, talk, rules, lambda text, domain: [text.split()[0]])
     assert "".join(row["accepted"]) == accepted
     assert row["recommended"] == list("abcdg") and row["seen"] == ["A", "e", "f"]
     assert [turn["text"][0] for turn in row["turns"]] == list("Aabcdefg") and row["domain"] is None
