@@ -45,13 +45,16 @@ class Rules:
     request: str = (
         r"(?i)looking for|recommend|suggest|similar to|\bany (?:good |great |other )?(?:movie|film|show|series|game)"
         r"|what (?:should|can|do) (?:i|we) (?:watch|play)|\b(?:movie|film|show|series|game)s? (?:like|where|about|with)"
-        r"|in the mood for|\bi(?:'m| am)? (?:need|want)(?:ing)? |help me find|something like"
+        r"|in the mood for|\bi(?:['’]m| am)? (?:need|want)(?:ing)? |help me find|something like"
     )
     thanks: str = (
         r"(?i)\bthank|\bthx\b|\bty\b|great (?:rec|suggestion|call|pick)|\badd(?:ed|ing)\b|on (?:my|the) list"
-        r"|(?:will|gonna|going to|i'll) (?:watch|check|try|play|look)|sounds (?:great|good|awesome|right)|perfect"
+        r"|(?:will|gonna|going to|i['’]ll) (?:watch|check|try|play|look)|sounds (?:great|good|awesome|right)|perfect"
     )
-    known: str = r"(?i)already (?:seen|watched|played)|(?:have|'ve) seen|didn'?t (?:like|enjoy)|not (?:a fan|for me)"
+    known: str = (
+        r"(?i)already (?:seen|watched|played)|(?:have|['’]ve) seen|didn['’]?t (?:like|enjoy)|not (?:a fan|for me)"
+        r"|\bno,? thanks\b"
+    )
     upvotes: int = 10  # from this score on a reply counts as taken up; 0: never
 
 

@@ -85,6 +85,24 @@ def test_what_counts_as_taken_up(upvotes, accepted):
     assert row["posts"][1] == {"source_id": "a", "author": "bo"} and len(row["posts"]) == 8
 
 
+@pytest.mark.parametrize(
+    ("answer", "score", "taken_up"),
+    [
+        ("I'll watch it", 1, True),
+        ("I’ll watch it", 1, True),  # as a phone writes it
+        ("Thanks, but I've seen it", 99, False),
+        ("Thanks, but I’ve seen it", 99, False),
+        ("I didn’t like that one", 99, False),
+        ("No thanks, that one is too long", 99, False),
+    ],
+)
+def test_an_answer_of_the_seeker_takes_an_item_up_or_not(answer, score, taken_up):
+    request = posts(("t3_s", None, "ann", 5, "quiet"))
+    talk, _ = threads.joined(request, posts(("a", "t3_s", "bo", score, "Heat"), ("b", "a", "ann", 1, answer)))
+    (row,) = threads.build(request, talk, threads.Rules(), lambda text, domain: ["heat"] if text == "Heat" else [])
+    assert row["accepted"] == ["heat"] * taken_up
+
+
 def test_of_posts_with_one_id_the_first_counts():
     twice = posts(("a", "t3_s", "bo", 1, "x"), ("b", "t3_s", "bo", 1, ""), ("a", "t3_s", "bo", 1, "y"))
     places = twice.with_columns(place=pl.Series(["f:2", "f:3", "f:1"]))
