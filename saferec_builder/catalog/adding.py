@@ -250,8 +250,12 @@ def _lost_figures(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, 
     lost = unlinked.join(verdicts.linked(*merging.merge(old), unlinked), "warning", "semi", maintain_order="left")
     if lost.is_empty():
         return {}
-    example = f"{lost.height:,}, such as of {sources.readable(lost['ref'][0], 80)}: two items have this id or title"
-    return {"statements_that_lost_their_item": f"{example} (`saferec-build catalog merges --conflicts`)"}
+    ref = sources.readable(lost["ref"][0], 80)
+    remedy = "two items have this id (`saferec-build catalog merges --conflicts`)"
+    if ref.startswith("title:"):
+        title = shlex.quote(ref.removeprefix("title:"))
+        remedy = f"several items may be meant (`saferec-build catalog show {title}`): add its rows with an IMDb id"
+    return {"statements_that_lost_their_item": f"{lost.height:,}, such as of {ref}: {remedy}"}
 
 
 def _warning_figures(

@@ -122,6 +122,14 @@ def test_statements_that_lose_their_item_to_another_are_told(workspace, items, t
     figures = [adding.add_catalog(workspace, "csv", tmp_path / name).figures for name in ("up.csv", "more.csv")]
     lost = [row.get("statements_that_lost_their_item") for row in figures]
     assert lost[0] is None and lost[1].startswith("1, such as of imdb:tt0078748: two items have this id")
+    # a title that another work takes is no conflict of ids
+    (tmp_path / "votes.csv").write_text("title,year,topic,yes,no\nUp,2007,Is there blood/gore,40,0\n")
+    adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
+    (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2005\n")
+    told = adding.add_catalog(workspace, "csv", tmp_path / "up.csv").figures["statements_that_lost_their_item"]
+    assert told.endswith("(`saferec-build catalog show 'Up (2007)'`): add its rows with an IMDb id")
+    with pytest.raises(UsageError, match=r"Up \(2009\) .*Up \(2005\)"):
+        lookup.show(workspace, "Up (2007)")
 
 
 def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, tmp_path):
