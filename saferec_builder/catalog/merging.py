@@ -226,7 +226,8 @@ def _grouped(keyed: pl.DataFrame, joined: Iterable[tuple[str, ...]]) -> _Groups:
     rows = cast("list[Row]", keyed.filter(pl.col("touched")).sort("ref").to_dicts())
     groups, numbers = _Groups(rows), {row["ref"]: n for n, row in enumerate(rows)}
     for first, second in joined:
-        groups.join(numbers[first], numbers[second], BY_A_PERSON)
+        if first in numbers and second in numbers:  # else the shard of one is lost, until `catalog add` restores it
+            groups.join(numbers[first], numbers[second], BY_A_PERSON)
     refs = [
         ((ref, row["domain"] == "series" and ref.startswith("tmdb:")), n)  # TMDB numbers films and series apart
         for n, row in enumerate(rows)
