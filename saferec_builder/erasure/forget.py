@@ -197,7 +197,8 @@ def _erase(
     outbox.erase(ws, set(erasure.revisions))
     emptied = places.empty_releases(ws, erasure, again=again)
     moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, erasure), strict=True)
-    database.replace(ws.database, [*moved, (tables.REVIEWS, rows.noted(ws, erasure))])  # before the texts are deleted
+    changed = [(tables.REVIEWS, rows.noted(ws, erasure)), (tables.DECOYS, rows.planted(ws, erasure))]
+    database.replace(ws.database, [*moved, *changed])  # before the texts are deleted
     counts |= {table.name: shards.rewrite(ws.root, table, change) for table, change in rows.changes(ws, erasure)}
     new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(erasure.tombstones)), (tables.KEYED, rows.had_keys(ws, erasure))]
     counts |= database.erase(ws.database, rows.in_database(ws, erasure), new)

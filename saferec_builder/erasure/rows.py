@@ -40,9 +40,7 @@ def moved(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame]:
     """For conversations of which a text remains: ASSIGNMENTS of an erased text (they hold for all texts of one), and
     REVIEWS of an erased text that hold for the remaining one, too (review_history.standing: not stale). Returns both as
     rows of the remaining text, without notes and quotes that may come from the erased one."""
-    old = _texts(erasure).filter(~pl.col("subject").is_in(list(erasure.whole)))
-    turns = texts_on_disk.turns(ws, old["subject"].unique())
-    remaining = turns.join(old, on=["subject", "digest"], how="anti").unique("subject", keep="last")
+    old, turns, remaining = _partly(ws, erasure)
     last = remaining.select("subject", now="digest")
     tasks, reviews = (
         workspace.read(ws, table).filter(kind="sensitivity").join(last, on="subject", how="semi", maintain_order="left")
@@ -63,6 +61,25 @@ def moved(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame]:
     spans = pl.when(is_aside).then(pl.lit([], pl.List(tables.SPAN))).otherwise("spans")
     moved_rows = tasks.with_columns(digest="now").select(list(tables.ASSIGNMENTS.columns))
     return moved_rows, staying.with_columns(note=note, spans=spans).select(list(tables.REVIEWS.columns))
+
+
+def planted(ws: Workspace, erasure: Erasure) -> pl.DataFrame:
+    """DECOYS in conversations of which a text remains, without quotes of the erased one."""
+    turns_of = dict(_partly(ws, erasure)[2].select("subject", "turns").iter_rows())
+    rows = workspace.read(ws, tables.DECOYS).filter(pl.col("subject").is_in(list(turns_of)))
+    spans = [
+        [span for span in spans if evidence_check.fault(span, turns_of[subject], "sensitivity") is None]
+        for subject, spans in rows.select("subject", "spans").iter_rows()
+    ]
+    return rows.with_columns(pl.Series("spans", spans, dtype=tables.DECOYS.schema["spans"]))
+
+
+def _partly(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Of conversations of which a text remains: (subject and digest of the erased ones, all texts, the last remaining
+    text of each); texts as of texts_on_disk.turns."""
+    old = _texts(erasure).filter(~pl.col("subject").is_in(list(erasure.whole)))
+    turns = texts_on_disk.turns(ws, old["subject"].unique())
+    return old, turns, turns.join(old, on=["subject", "digest"], how="anti").unique("subject", keep="last")
 
 
 def noted(ws: Workspace, erasure: Erasure) -> pl.DataFrame:
@@ -127,6 +144,8 @@ def _conditions(ws: Workspace, erasure: Erasure) -> list[tuple[tables.Table, pl.
             condition = texts.str.contains_any(pl.Series(erasure.names, dtype=pl.String).implode())
             quotes_them = words_of(pl.col("detail")).str.contains_any(_phrases(ws, erasure).implode())
             condition |= (pl.col("stage") == "review") & quotes_them
+            subjects = [conversation for conversation, _ in erasure.revisions]  # their details quote answers of models
+            condition |= (pl.col("stage") == "propose") & pl.col("place").is_in(subjects)
         else:
             condition = pl.col(name).is_in(list(erasure.whole))
             condition |= pl.concat_str(name, "digest").is_in(pairs) if "digest" in table.columns else pl.lit(False)

@@ -142,3 +142,21 @@ def test_no_task_that_stays_is_answered_without_its_key(workspace: store.Workspa
     state = gather(workspace)
     assert tasks[new["digest"]] in shown(state.assignments, state.known) and pull.unkeyed(state) == set()
     assert store.read(workspace, tables.KEYED)["task"].to_list() == ["task-erased-csv"]
+
+
+def test_no_word_of_an_erased_text_stays_in_decoys_and_answers_of_no_use(
+    workspace: store.Workspace, cli: Cli, texts: Texts
+) -> None:
+    """Neither names its text, so both stayed where an older text of a conversation was erased."""
+    old, _ = texts
+    give(workspace, ann=old)
+    decoys = [("sensitivity", "c1", "ann", "needles", world.label(old, quote=MORE)["spans"])]
+    store.append(workspace, tables.DECOYS, tables.DECOYS.frame(decoys))
+    drops = [
+        ("propose", "m", name, "off schema", f"off schema; {words}") for name, words in (("c1", MORE), ("c2", "no"))
+    ]
+    store.append(workspace, tables.DROPS, tables.DROPS.frame(drops))
+    assert cli("forget", "leaver", "-C", workspace.root).code == 0
+    assert store.read(workspace, tables.DROPS)["place"].to_list() == ["c2"]
+    assert store.read(workspace, tables.DECOYS)["spans"].to_list() == [[]]
+    assert b"And no needles" not in (workspace.root / "workspace.db").read_bytes()
