@@ -117,9 +117,10 @@ class _Intake:
         if not entry.billed:
             self.ledger.bill()  # what was paid before does not belong to this batch
             for name, reply in by_request.items():
-                body = self.by_name.get(name)  # None: a killed run asked with other settings
-                sent, most = len(self.server.payload(body)) if body else 0, entry.usd / max(1, entry.requests)
-                self.budget.pay(reply, sent, price=self.price, most=most)
+                body = self.by_name.get(name)  # None: another run asked, about other texts or with other settings
+                usual = round((reply.tokens_in or 0) * self.budget.habit.bytes_per_token)
+                sent = len(self.server.payload(body)) if body else usual
+                self.budget.pay(reply, sent, price=self.price, most=entry.usd / max(1, entry.requests))
             self.ledger.bill(entry)
         for reply in by_request.values():
             self._store(reply)

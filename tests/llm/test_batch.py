@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from saferec_builder import llm
@@ -172,6 +173,20 @@ def test_words_of_somebody_who_was_erased_do_not_come_back_with_the_batch(
     assert len(bodies) == len(TEXTS) - 1 and not any("faint" in body for body in bodies)
     assert store.read(workspace, tables.SPEND)["requests"].sum() == len(TEXTS)  # theirs was paid, too
     assert ask().json["already_paid"] == len(TEXTS) - 2 and len(double.batches) == 1
+
+
+def test_answers_to_texts_that_a_run_does_not_read_leave_the_bytes_of_a_token(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch
+) -> None:
+    """Their tokens counted, and the bytes that were sent for them did not: a dry run then told a multiple of the price,
+    and a budget refused what it could pay."""
+    assert ask("--limit", "2").json["added"] == 2
+    (before,) = store.read(workspace, tables.SPEND).select(pl.col("bytes_out") / pl.col("tokens_in")).to_series()
+    killed_at("_fetched", ask, monkeypatch)
+    assert ask("--limit", "1").json["added"] == 1  # the answers to the two others are stored
+    bills = store.read(workspace, tables.SPEND)
+    assert bills["requests"].sum() == len(TEXTS)
+    assert bills["bytes_out"].sum() / bills["tokens_in"].sum() == pytest.approx(before, rel=0.02)
 
 
 def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(ask: Any, double: Batches) -> None:
