@@ -228,15 +228,12 @@ def _models(ws: Workspace) -> Iterator[Finding]:
             )
             continue
         if step.server is not None:
-            name = proposer.partition(":")[2]
-            yield from _model(proposer, step.server, section.models.get(name), section.allow_remote)
+            yield from _model(proposer, step.server, step.key_env, section.allow_remote)
 
 
-def _model(proposer: str, server: llm.Server, model: config.Model | None, allowed: bool) -> Iterator[Finding]:
+def _model(proposer: str, server: llm.Server, variable: str, allowed: bool) -> Iterator[Finding]:
     """The key of a remote server, then whether the server answers; a key is sent only with the user's consent."""
-    remote = not server.is_loopback
-    variable = model.key_env if model else "OPENAI_API_KEY"
-    if remote:
+    if remote := not server.is_loopback:
         state = (OK, "set") if server.key else (MISSING, "not set", f"export {variable}=… (its server is remote)")
         yield Finding(f"key {variable} of {proposer}", *state)
     yield _answers(f"server of {proposer}", server.base_url + "/models", server.key if allowed or not remote else "")

@@ -210,13 +210,21 @@ def test_a_key_is_tried_and_never_shown(workspace: store.Workspace, cli: Cli, se
     assert exposed.code == 1 and "base_url holds a user or password" in exposed.out and KEY not in exposed.out
 
 
+def test_the_key_of_the_default_model_is_that_of_its_section(workspace: store.Workspace, cli: Cli) -> None:
+    """It named OPENAI_API_KEY, and `propose` then wanted another."""
+    model = '[propose.models.big]\nbase_url = "https://127.0.0.2.invalid/v1"\nkey_env = "BIG_KEY"\n'
+    asks(workspace, f'[propose]\nmodel = "big"\n{model}')
+    keys = [name for name in checks(cli("doctor", "-C", workspace.root, "--json")) if name.startswith("key")]
+    assert keys == ["key BIG_KEY of openai:big", "key BIG_KEY of openai"]
+
+
 def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
     requests: list[tuple[str, str]] = []
     finding = health.Finding("x", health.OK, "y")
     monkeypatch.setattr(health, "_answers", lambda what, url, key="", remedy="": requests.append((url, key)) or finding)
     remote = llm.Server("m", "https://models.example/v1", KEY)
     for allowed in (False, True):
-        list(health._model("openai:m", remote, None, allowed))
+        list(health._model("openai:m", remote, "OPENAI_API_KEY", allowed))
     assert requests == [("https://models.example/v1/models", ""), ("https://models.example/v1/models", KEY)]
 
 
