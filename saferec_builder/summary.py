@@ -110,6 +110,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         return f"make a version without those who were forgotten: {without}"
     if _holds_removed(ws, newest):
         return f"make a version without those who asked to be removed: {without}"
+    if releases[-1] in reasons(ws.releases):
+        return f"make a version in place of {releases[-1]}, which was withdrawn: `saferec-build release VERSION`"
     if labels:
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"

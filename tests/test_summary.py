@@ -11,6 +11,7 @@ import pytest
 
 from annotation import certificate
 from annotation.waiting import Waiting
+from exports.withdraw import withdraw
 from saferec_builder import summary
 from saferec_builder.core import taxonomy
 from saferec_builder.llm.requests_and_replies import UNSENT
@@ -122,6 +123,14 @@ def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> Non
     assert step() == "look at the result: `saferec-build report`"
     (workspace.root / "report.html").touch()
     assert step().startswith(f"train on it (`saferec-train run --release {folder} --model tiny --output runs`), or ")
+
+
+def test_nobody_is_told_to_share_what_was_withdrawn(workspace: store.Workspace) -> None:
+    """`publish` refuses it, and a model would be trained on what is known to be wrong."""
+    _, step = released(workspace, "report.html")
+    (workspace.root / "report.html").touch()
+    assert withdraw(workspace, "1.0.0", "labels of one reviewer were wrong").new
+    assert step() == "make a version in place of 1.0.0, which was withdrawn: `saferec-build release VERSION`"
 
 
 def test_a_demo_is_not_told_to_go_to_the_hub(workspace: store.Workspace) -> None:
