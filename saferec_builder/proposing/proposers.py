@@ -45,18 +45,13 @@ class Step:
 
 def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) -> tuple[list[Step], bool]:
     """The proposers of `--proposer`, and whether they are a cascade: each reads what earlier ones left in doubt."""
-    if jury := named == "jury":
-        if not ws.config.propose.jury:
-            raise UsageError(
-                '--proposer jury: name its members: [propose] jury = ["openai:small", ...] in saferec.toml'
-            )
-        words, model = ws.config.propose.jury, None
-    else:
-        words = [word.strip() for word in named.split(",")]
-        if len(words) > 1 and (model or base_url):
-            raise UsageError(
-                "--model and --base-url are for one proposer: name models as in --proposer rules,openai:small"
-            )
+    if (jury := named == "jury") and not ws.config.propose.jury:
+        raise UsageError('--proposer jury: name its members: [propose] jury = ["openai:small", ...] in saferec.toml')
+    words = ws.config.propose.jury if jury else [word.strip() for word in named.split(",")]
+    if (model or base_url) and (jury or len(words) > 1 or words[0] in ("rules", "learned")):
+        raise UsageError(
+            "--model and --base-url are for one model: say --proposer openai, or name models as in rules,openai:small"
+        )
     chosen = [proposer(ws, word, model, base_url) for word in words]
     chosen = [replace(s, server=known_ways.with_known_way(ws, s.server)) if s.server else s for s in chosen]
     names = [step.name for step in chosen]

@@ -53,6 +53,16 @@ def test_two_names_for_one_model_are_refused(ask: Any, stub: Stub) -> None:
     assert ask("--proposer", "openai:small", "--model", "small", "--dry-run").code == 0
 
 
+@pytest.mark.parametrize(
+    "proposer", [(), ("--proposer", "rules"), ("--proposer", "jury"), ("--proposer", "rules,openai:m")]
+)
+@pytest.mark.parametrize("option", [("--model", "m"), ("--base-url", "http://127.0.0.1:9/v1")])
+def test_a_model_that_nobody_would_ask_is_refused(ask: Any, proposer: tuple[str, ...], option: tuple[str, ...]) -> None:
+    """`propose --model m` read with the rules, and only the name in the counts showed it."""
+    result = ask(*proposer, *option)
+    assert result.code == 1 and "--model and --base-url are for one model: say --proposer openai" in result.err
+
+
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "", "ftp://127.0.0.1/v1", "http://", "http://127.0.0.1:99999/v1"])
 def test_an_address_that_is_none_is_named_as_it_is(ask: Any, url: str) -> None:
     """Without `http://` a local server was taken for a remote one, and an empty address for OpenAI's."""
