@@ -153,7 +153,7 @@ def _preview(
 
 def _merged(earlier: Forgotten, later: Forgotten) -> Forgotten:
     """The results of two erasures as one."""
-    rows = {name: n + earlier.rows.get(name, 0) for name, n in later.rows.items()}
+    rows = {name: later.rows.get(name, 0) + earlier.rows.get(name, 0) for name in earlier.rows | later.rows}
     pairs = ((earlier.files, later.files), (earlier.emptied, later.emptied), (earlier.unread, later.unread))
     files, emptied, unread = ([*dict.fromkeys([*first, *second])] for first, second in pairs)
     todo = [*dict.fromkeys([*earlier.outside, *later.outside])]

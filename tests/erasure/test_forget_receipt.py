@@ -51,10 +51,12 @@ def test_the_first_thing_to_look_at_is_said(done: stage.Forgotten, tmp_path: Pat
 
 
 def test_two_erasures_are_told_as_one(done: stage.Forgotten, tmp_path: Path) -> None:
+    """A table of which only the first erased rows was left out."""
     files = [tmp_path / "c", tmp_path / "a"]
     later = replace(done, receipts=[], rows={"labels": 5, "marks": 1}, files=files, outside=["that", "this"], resumed=0)
     merged = stage._merged(done, later)
-    assert (merged.rows, merged.resumed, merged.receipts) == ({"labels": 7, "marks": 1}, 3, [])
+    assert merged.rows == {"tasks": 1, "lines": 1000, "labels": 7, "marks": 1}
+    assert (merged.resumed, merged.receipts) == (3, [])
     assert (merged.files, merged.outside) == ([tmp_path / "a", tmp_path / "c"], ["this", "that"])
     assert (merged.emptied, merged.unread) == (done.emptied, done.unread)
 
