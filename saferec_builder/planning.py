@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from annotation import standing_claims
 from exports import build_rows, checks, licences, rare_combinations, review_facts
 from saferec_builder import catalog
 from saferec_builder.catalog import adding, known_works, lookup
@@ -229,7 +230,7 @@ def _forecast(data: _Data, *, now: bool = False, sample: int | None = None) -> _
         reviews = workspace.read(ws, tables.REVIEWS).filter(pl.col("verdict").is_in(["present", "unsure"]))
         labels = build_rows.current(_labels(ws), mined, reviews["review"])
     else:
-        labels = build_rows.current(_labels_and_proposals(ws), mined)
+        labels = build_rows.current(_labels_and_proposals(ws, mined), mined)
     silent = licences.silent(kept["source"].unique())
     small, rare = rare_combinations.withheld(labels, kept, silent, ws.taxonomy.slugs, config.min_seekers)
     kept, left_out = rare_combinations.without(kept, left_out, rare)
@@ -266,12 +267,14 @@ def _labels(ws: Workspace) -> pl.DataFrame:
     return labels.filter(pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity")
 
 
-def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
-    """`_labels`, with proposals `present` for units without a verdict, which people may still confirm: a label that was
-    made too early is unresolved."""
-    labels = _labels(ws)
-    claims = tables.last_claims(workspace.read(ws, tables.PROPOSALS)).filter(verdict="present")
-    claims = tables.last(claims, *tables.UNIT)
+def _labels_and_proposals(ws: Workspace, mined: pl.DataFrame) -> pl.DataFrame:
+    """`_labels`, with the standing proposals `present` for units without a verdict, which people may still confirm: a
+    label that was made too early is unresolved."""
+    labels, asked = _labels(ws), (tables.PROPOSALS, tables.ASSIGNMENTS, tables.READINGS, tables.ASKED)
+    proposals, *others = (workspace.read(ws, table) for table in asked)
+    texts = mined.select("digest", kind=pl.lit("sensitivity"), subject="conversation")
+    claims = standing_claims.standing(proposals, texts, *others, ws.taxonomy)
+    claims = tables.last(tables.last_claims(claims).filter(verdict="present"), *tables.UNIT)
     claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
     labels = labels.join(claims, tables.UNIT, how="anti", maintain_order="left")
     claims = claims.select([c for c in tables.LABELS.schema if c in claims.columns])

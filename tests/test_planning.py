@@ -6,6 +6,8 @@ import pytest
 import saferec_builder as sr
 from saferec_builder import planning
 from saferec_builder.core import titles
+from saferec_builder.proposing import pending
+from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -67,6 +69,24 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     assert (forecast.requests, forecast.safety_rows) == (release.rows["grpo"], usable)
     assert (forecast.conversations, forecast.left_out) == (release.learned, release.manifest["dropped"])
     assert "gore" not in forecast.too_few_people and len(forecast.too_few_people) == 19
+
+
+def test_a_claim_that_nobody_is_asked_about_any_more_is_in_no_forecast(workspace):
+    """The rules claimed gore in ten texts. An update of them read four again and found nothing."""
+    requests, labels = world.requests()
+    world.fill(workspace, requests, [])
+    claim = {"proposer": "rules", "version": "rules-1", "taxonomy": world.TAXONOMY, "confidence": 1.0}
+    drafts = [{c: row.get(c) for c in tables.PROPOSALS.schema} | claim | {"proposal": row["label"]} for row in labels]
+    claims = [row for row in drafts if row["verdict"] == "present"][:10]
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
+    assert sr.plan(workspace).rows["asked"].sum() == 10
+    taxonomy = workspace.taxonomy
+    again = [
+        ("sensitivity", r["subject"], r["digest"], "rules", rules.VERSION, taxonomy.digest, []) for r in claims[:4]
+    ]
+    store.append(workspace, tables.READINGS, tables.READINGS.frame(again))
+    store.append(workspace, tables.ASKED, pending.rows(taxonomy))
+    assert sr.plan(workspace).rows["asked"].sum() == 6
 
 
 def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspace, cli):
