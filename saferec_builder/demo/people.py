@@ -39,13 +39,14 @@ def answer(ws: Workspace, truth: Mapping[str, Gold], names: Sequence[str]) -> di
     """Fills in the files of these people; returns file -> number of rows. `truth` is by conversation."""
     items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     by_subject = {**truth, **truth_of_plots(items, ws.taxonomy)}
-    by_task = {name: by_subject[task.subject] for name, task in tasks(workspace.read(ws, tables.ASSIGNMENTS)).items()}
+    given = tasks(workspace.read(ws, tables.ASSIGNMENTS))
+    by_task = {name: by_subject[task.subject] for name, task in given.items() if task.subject in by_subject}
     paths = {name: path_of(ws.root, name) for name in names}
     return {path: fill(path, by_task, adjudicator=name == ADJUDICATOR) for name, path in paths.items()}
 
 
 def truth_of_plots(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
-    """Item id -> the marks that a reviewer of its plot should set, for the items of catalog.merge."""
+    """Item id -> the marks that a reviewer of its plot should set, for those of catalog.merge that are the demo's."""
     by_title = {(item.title, item.year): item for item in world.items()}
     return {
         row["item"]: [
@@ -53,6 +54,7 @@ def truth_of_plots(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
             for slug in by_title[row["title"], row["year"]].breaks(taxonomy)
         ]
         for row in items.select("item", "title", "year", "plot").to_dicts()
+        if (row["title"], row["year"]) in by_title
     }
 
 
@@ -66,8 +68,8 @@ def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) ->
     for task, units in tasks.items():
         task = base_id(task)
         if task not in truth:  # another version mined other texts from the same files
-            where = path.parent.parent
-            raise UsageError(f"{where}: made by another version of this program: delete it, or name another with --to")
+            origin = "made by another version of this program, or holds other data, too"
+            raise UsageError(f"{path.parent.parent}: {origin}: delete it, or name another with --to")
         rng = random.Random(f"{path.name} {task}")  # independent of other reviewers, the same in every run
         _answer(units, truth[task], rng, adjudicator=adjudicator)
     if rows:

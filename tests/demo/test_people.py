@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from annotation.tools.tasks_and_answers import tasks
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import people
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
 from tests.worlds.csv_rows import rows_of, save
 
 
@@ -29,5 +32,19 @@ def test_the_folder_of_another_version_is_refused_in_one_sentence(tmp_path: Path
     path = tmp_path / "demo" / "review" / "ann.csv"
     path.parent.mkdir(parents=True)
     save(path, [{"task": "task-0", "trait": "*"}], ["task", "trait", "verdict"])
-    with pytest.raises(UsageError, match="demo: made by another version of this program: delete it"):
+    with pytest.raises(
+        UsageError, match="demo: made by another version of this program, or holds other data, too: del"
+    ):
         people.fill(path, {})
+
+
+def test_who_has_added_data_to_a_demo_is_told_so(workspace: store.Workspace) -> None:
+    """An item or a task of the user's own ended the next `demo` in a KeyError."""
+    store.append(workspace, tables.CATALOG_ROWS, world.catalog())
+    given = ("sensitivity", "own", "ann", "reviewer", "d", "proposed", "b")
+    store.append(workspace, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame([given]))
+    path = people.path_of(workspace.root, "ann")
+    path.parent.mkdir()
+    save(path, [{"task": name, "trait": "*"} for name in tasks(store.read(workspace, tables.ASSIGNMENTS))])
+    with pytest.raises(UsageError, match="or holds other data, too: delete it, or name another with --to"):
+        people.answer(workspace, {}, ["ann"])
