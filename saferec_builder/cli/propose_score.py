@@ -29,7 +29,7 @@ def propose_score(
     """Score a proposer: precision, recall, F1, calibration, evidence; writes nothing but paid replies."""
     truths: dict[str, evaluation.Known] = {
         "labels": ground_truth.labels,
-        "demo": partial(truth.truth_of, by_rules=proposer == "rules"),
+        "demo": partial(truth.truth_of, by_rules=proposer in ("rules", "learned")),
     }
     if gold not in truths:
         raise UsageError(f"--gold {gold}: expected {' or '.join(truths)}")

@@ -9,7 +9,7 @@ from saferec_builder.proposing.corpus import Corpus, unknown_traits
 
 
 def truth_of(corpus: Corpus, *, by_rules: bool) -> Truth:
-    """The truth of the items or conversations of a corpus; by_rules: for scoring the rules."""
+    """The truth of the items or conversations of a corpus; by_rules: to score them, or what learned from them."""
     truth = of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, by_rules)
     if not (truth.present or truth.absent or truth.whole):
         raise UsageError(
@@ -24,7 +24,7 @@ def half(name: str) -> str:
 
 
 def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
-    """The truth of the hand-written conversations; for the rules only of the half on which they were not tuned."""
+    """The truth of the hand-written conversations; by_rules: only of the half on which the rules were not tuned."""
     texts = {s.subject: s.turns for s in corpus.subjects}
     present: dict[tuple[str, str], str | None] = {}
     spans: dict[tuple[str, str], list[tuple[int, int, int]]] = {}

@@ -7,7 +7,7 @@ import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs
-from saferec_builder.proposing import evaluation, text_units as subjects
+from saferec_builder.proposing import evaluation, pending, text_units as subjects
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion
@@ -42,6 +42,15 @@ def test_the_rules_are_scored_on_the_half_they_were_not_tuned_on(demo: store.Wor
     output = cli("propose-score", "--gold", "demo", "-C", demo.root).out
     assert "recall of implicit" in output and re.search(r"  gore +P ", output) and "ECE" in output
     assert all(store.read(demo, t).equals(tables_before[t.name]) for t in tables.TABLES.values())
+
+
+def test_so_is_learned_which_learns_their_claims_on_these_texts(demo: store.Workspace, cli: Cli) -> None:
+    rows = store.read(demo, tables.CONVERSATIONS).select("conversation", "digest").iter_rows()
+    readings = [("sensitivity", *row, "learned", "learned-1", demo.taxonomy.digest, []) for row in rows]
+    store.append(demo, tables.READINGS, tables.READINGS.frame(readings))
+    store.append(demo, tables.ASKED, pending.rows(demo.taxonomy))
+    score = cli("propose-score", "--gold", "demo", "--proposer", "learned", "--json", "-C", demo.root).json
+    assert 100 < score["read"] < 160
 
 
 def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
