@@ -1,6 +1,7 @@
 """What requests cost: the user gives the prices (saferec.toml), the server reports the tokens.
 
-No answer that arrives exceeds a budget. What a server bills for a request that timed out is unknown.
+Only texts that take more than SAFETY times the tokens of others of their length can exceed a budget, by what is in
+flight. What a server bills for a request that timed out is unknown.
 """
 
 from collections.abc import Iterable
