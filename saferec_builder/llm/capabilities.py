@@ -67,7 +67,9 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
             break  # the next way would end in the same way
     ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}
     text = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
-    raise ProposerError(text + ("raise [propose] max_tokens" if reply.reason == "cut off" else _ADVICE))
+    raise ProposerError(
+        text + ("raise [propose] max_tokens, or the model's own limit" if reply.reason == "cut off" else _ADVICE)
+    )
 
 
 async def _try_way(wire: "Wire", server: Server, budget: Budget) -> tuple[Server | None, Reply]:

@@ -21,7 +21,7 @@ SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
 RECENT, MOST_UNUSABLE = 100, 34  # a run stops at 34 unusable answers among the last 100
-TOO_MANY_UNUSABLE = "answers of no use (raise [propose] max_tokens, or name another model)"
+TOO_MANY_UNUSABLE = "answers of no use (raise [propose] max_tokens or the model's own limit, or name another model)"
 
 Get = Callable[[str], str | None]  # also returns what was put in this run
 Put = Callable[[Reply], None]

@@ -24,7 +24,7 @@ from tests.worlds.odd_servers import ASKS
         ([says("[1]")], "ignores it (found '[1]')", 4),
         ([says("[" * 100_000)], "ignores it (found", 4),
         ([status(401)], "key refused: status 401", 1),
-        ([says('{"word":', "length")], "raise [propose] max_tokens", 1),
+        ([says('{"word":', "length")], "raise [propose] max_tokens, or the model's own limit", 1),
         # the same error of each way is reported once
         ([status(404, "no")], "model m: json_schema, tool, json_object, text: bad request: status 404: no", 4),
         ([status(200, "<p>hi")], "web page instead of JSON", 1),
