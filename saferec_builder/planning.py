@@ -270,10 +270,10 @@ def _labels(ws: Workspace) -> pl.DataFrame:
 def _labels_and_proposals(ws: Workspace, mined: pl.DataFrame) -> pl.DataFrame:
     """`_labels`, with the standing proposals `present` for units without a verdict, which people may still confirm: a
     label that was made too early is unresolved."""
-    labels, asked = _labels(ws), (tables.PROPOSALS, tables.ASSIGNMENTS, tables.READINGS, tables.ASKED)
-    proposals, *others = (workspace.read(ws, table) for table in asked)
+    labels, sources = _labels(ws), (tables.PROPOSALS, tables.ASSIGNMENTS, tables.READINGS, tables.ASKED)
+    proposals, assignments, readings, asked = (workspace.read(ws, table) for table in sources)
     texts = mined.select("digest", kind=pl.lit("sensitivity"), subject="conversation")
-    claims = standing_claims.standing(proposals, texts, *others, ws.taxonomy)
+    claims = standing_claims.standing(proposals, texts, assignments, readings, asked, ws.taxonomy)
     claims = tables.last(tables.last_claims(claims).filter(verdict="present"), *tables.UNIT)
     claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
     labels = labels.join(claims, tables.UNIT, how="anti", maintain_order="left")
