@@ -106,7 +106,7 @@ def unread(
         if only is not None and subject.subject not in only:
             continue
         part = part_of(subject.subject, subject.digest)
-        if part is None:
+        if part is None or not _open_traits(corpus, subject, part):
             job.skipped += 1
         elif reason := subjects.cannot_ask(subject, longest):
             job.unreadable.append((subject.subject, reason, ""))
@@ -122,6 +122,12 @@ def unread(
         unpaid = fresh + [entry for entry in retried if entry[0] not in places]
         job.todo, job.left = unpaid[:limit] + paid, len(unpaid[limit:])
     return job
+
+
+def _open_traits(corpus: Corpus, subject: Subject, part: Taxonomy) -> list[str]:
+    """The traits of a part that are decided by reading this text: of an item those without a verdict. The others stay
+    unread, and are read once their verdict is gone."""
+    return [slug for slug in part.slugs if not corpus.unknown or slug in corpus.unknown[subject.subject]]
 
 
 def _dropped_before(job: Job) -> set[str]:
@@ -145,7 +151,11 @@ def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxono
     new_verdicts = proposals.join(job.earlier, "proposal", "anti")["verdict"]
     job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)
     job.figures.update({f"of_these_{verdict}": n for verdict, n in new_verdicts.value_counts().iter_rows()})
-    rows = [(s.kind, s.subject, s.digest, job.name, job.made_by, part.digest, orders(s)) for s, part in read]
+    decided = [(s, pending.part_of(part, _open_traits(job.corpus, s, part))) for s, part in read]
+    if job.corpus.unknown:
+        asked = [pending.rows(part) for part in {part.digest: part for _, part in decided}.values()]
+        workspace.append(job.ws, tables.ASKED, pl.concat([tables.ASKED.empty, *asked]))
+    rows = [(s.kind, s.subject, s.digest, job.name, job.made_by, part.digest, orders(s)) for s, part in decided]
     job.added += workspace.append(job.ws, tables.READINGS, tables.READINGS.frame(rows))
 
 

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+import saferec_builder as sr
 from annotation.tools.tasks_and_answers import Task
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import people, world
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
+from tests.servers.llm_stub import Stub, says
 from tests.worlds.csv_rows import save
+from tests.worlds.model_replies import answer as reply, claim
 
 
 @pytest.fixture
@@ -72,3 +75,25 @@ def test_flags_become_verdicts_only_when_people_agree(shelf: store.Workspace, cl
     print(f"{len(changed)} verdicts on sixty items, {n_right} as their authors know")
     assert len(changed) > 40 and n_right / len(changed) > 0.9
     assert cli("adjudicate", "--json", *opts).json["warnings_from_item_labels"] == 0
+
+
+def votes(ws: store.Workspace, name: str, yes: int, no: int) -> None:
+    row = {"ref": "title:Film X (2001)", "domain": "film", "kind": "topic", "source": "csv", "yes": yes, "no": no}
+    rows = [row | {"warning": f"{name} {topic}", "topic": topic} for topic in traits.load()["gore"].core]
+    store.append(ws, tables.WARNINGS, tables.WARNINGS.frame(rows))
+
+
+def test_a_plot_is_read_again_for_a_trait_whose_verdict_is_gone(workspace: store.Workspace, stub: Stub) -> None:
+    """It was clear of gore by its votes, so no claim of gore was kept; later votes made that unknown, and the plot
+    counted as read."""
+    plot = "A killer dismembers his victims in gory detail."
+    item = {"source": "csv", "source_id": "x", "domain": "film", "title": "Film X", "year": 2001, "plot": plot}
+    store.append(workspace, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([item | {"refs": [], "aliases": []}]))
+    stub.usual = says(reply(claim("gore", "dismembers his victims")))
+    model = {"proposer": "openai", "model": "m", "base_url": stub.url}
+    for name, added, flags in (("clear", 1, 0), ("unclear", 1, 1), ("again", 0, 1)):
+        votes(workspace, name, *(0, 400) if name == "clear" else (2, 3))
+        for by in ({}, model):
+            counts = sr.propose(workspace, items=True, **by).counts
+            assert (counts.added, counts.skipped) == (added, 1 - added)
+        assert store.read(workspace, tables.PROPOSALS).filter(trait="gore").height == 2 * flags

@@ -35,7 +35,7 @@ def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
     return {t.name: store.read(ws, t).sort(t.key) for t in kinds}
 
 
-def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+def test_what_was_read_is_not_read_again(ask: Any, cli: Cli, workspace: store.Workspace, stub: Stub) -> None:
     first = ask("--json").json
     assert (first["in"], first["added"], first["skipped"], first["dropped"]) == (3, 3, 0, {})
     assert (first["requests"], first["proposals"], first["tokens_in"]) == (3, 2, 21)  # 7 tokens each
@@ -45,7 +45,7 @@ def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, s
     rerun = ask("--json").json
     assert (rerun["in"], rerun["added"], rerun["skipped"]) == (3, 0, 3)
     assert len(stub.asked) == requests and all(f.equals(stored[n]) for n, f in contents(workspace).items())
-    by_rules = ask("--proposer", "rules", "--json").json
+    by_rules = cli("propose", "-C", workspace.root, "--json").json
     figures = [run.get("proposals_before") for run in (first, rerun, by_rules)]
     assert figures == [None, 2, None]  # "proposals: 0" alone looked like none at all; other proposers' do not count
 
