@@ -24,8 +24,11 @@ from training.trainers.conflicts import refuse
 
 def start(run: Run, model: str, settings: Settings) -> str:
     """Returns the name of the model to start from, after `tiny` is made, or another model gets its item tokens."""
-    if model != "tiny" and (ours(settings).items != "tokens" or (Path(model) / FILE).is_file()):
+    options = ours(settings)
+    if model != "tiny" and (options.items != "tokens" or (Path(model) / FILE).is_file()):
         return model
+    loaded = {"model_init_kwargs": settings.get("model_init_kwargs"), "template": options.chat_template_kwargs}
+    made_by = {"items": "tokens"} | {name: value for name, value in loaded.items() if value}
 
     def make(folder: Path) -> Card:
         if model == "tiny":
@@ -34,7 +37,7 @@ def start(run: Run, model: str, settings: Settings) -> str:
             on_first_process(lambda: item_tokens.add(load_policy(run, model, settings), folder, run.release))
         return {}
 
-    return str(run.stage("start", {"tiny": tiny.SHAPE} if model == "tiny" else {"items": "tokens"}, make, model))
+    return str(run.stage("start", {"tiny": tiny.SHAPE} if model == "tiny" else made_by, make, model))
 
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:

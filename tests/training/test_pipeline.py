@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
-from tests.worlds import bars
+from tests.worlds import bars, chat_model
 from training import comparison, data, pipeline, settings
 from training.comparison import load_policy
 from training.run_folders import Run
@@ -42,3 +42,14 @@ def test_answers_that_take_long_say_whose_they_are(world: Path, run: Run, monkey
     lines = [line.rpartition(",")[0] for line in capsys.readouterr().err.splitlines() if "answers" in line]
     names = ("  safe_sft on validation", "sft on test", "blind on test", "oracle_filter on test")
     assert lines[:4] == [f"{name}: 1 of 2 answers" for name in names]
+
+
+def test_item_tokens_are_added_again_where_the_model_is_loaded_in_another_way(run: Run, tmp_path: Path) -> None:
+    """`run` with another revision or dtype said "replaces a stage", and trained on the weights of before."""
+    model = str(chat_model.write(tmp_path / "chat", ["a film"], template=chat_model.THINKING))
+    for dtype, thinking in (("bfloat16", "true"), ("float32", "true"), ("float32", "false")):
+        thoughts = f"saferec.chat_template_kwargs={{enable_thinking: {thinking}}}"
+        config = settings.read("sft", ["saferec.items=tokens", f"model_init_kwargs={{dtype: {dtype}}}", thoughts])
+        policy = load_policy(run, pipeline.start(run, model, config), settings.read("sft"))
+        assert str(policy.model.dtype) == f"torch.{dtype}"
+        assert f"set enable_thinking = {thinking} %" in str(policy.tokenizer.chat_template)[:99]
