@@ -20,12 +20,13 @@ ADAPTER = "adapter"
 class Keeper(TrainerCallback):
     """Calls `score` `checks` times in a training and at its end; keeps the best model so far in `folder`, or with LoRA
     its adapter in folder/adapter. validation.jsonl has one line per check; `best` is that of the model that was kept. A
-    trainer that resumes from step `start` reads the checks up to it."""
+    trainer that resumes reads all of them, also of steps that it repeats: on a GPU these may end otherwise, and the
+    best of these models is what lies in the folder."""
 
-    def __init__(self, folder: Path, score: Score, checks: int, start: int = 0) -> None:
+    def __init__(self, folder: Path, score: Score, checks: int, resumes: bool = False) -> None:
         self.folder, self.score, self.checks, path = folder, score, checks, folder / CHECKS
-        lines = [strict_json(line) for line in path.read_text().splitlines()] if start and path.is_file() else []
-        self.lines: list[Figures] = [line for line in lines if line["step"] <= start]
+        lines = path.read_text().splitlines() if resumes and path.is_file() else []
+        self.lines: list[Figures] = [strict_json(line) for line in lines]
         self.best: Figures | None = max(self.lines, key=lambda line: line["score"], default=None)
 
     def on_train_begin(

@@ -23,7 +23,7 @@ def fit(
     resumed = checkpoint(folder / "trainer")
     if resumed:
         say(f"  goes on from step {step_of(resumed)}")
-    keeper = Keeper(folder, score, checks, start=step_of(resumed))
+    keeper = Keeper(folder, score, checks, resumes=resumed is not None)
     if start_counts:
         keeper.check(0, trainer.model)
     trainer.remove_callback(PrinterCallback)

@@ -30,17 +30,18 @@ def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) 
         def save_pretrained(self, folder: Path, state_dict: Any = None) -> None:
             (folder / "weights").write_text(str(self.score))
 
-    def keeper(start: int = 0) -> best.Keeper:
-        return best.Keeper(tmp_path, lambda model: {"score": model.score}, 1, start)
+    def keeper(resumes: bool = False) -> best.Keeper:
+        return best.Keeper(tmp_path, lambda model: {"score": model.score}, 1, resumes)
 
     first = keeper()
     for step, score in ((1, 0.5), (2, 0.9), (3, 0.95)):
         first.check(step, Model(score=score))
-    # goes on from step 2, as if the check of step 3 had not happened; .7 is worse than .9
-    resumed = keeper(start=2)
-    for step in (2, 3):
+    # goes on from step 2: the model of step 3, the best so far, is in the folder, also if step 3 now ends otherwise
+    resumed = keeper(resumes=True)
+    for step in (2, 3, 4):
         resumed.check(step, Model(score=0.7))
-    assert resumed.best == {"step": 2, "score": 0.9}
-    assert [json.loads(line)["step"] for line in (tmp_path / "validation.jsonl").read_text().splitlines()] == [1, 2, 3]
-    resumed.check(4, Model(score=0.95))
-    assert resumed.best["step"] == 4 and (tmp_path / "weights").read_text() == "0.95"
+    assert resumed.best == {"step": 3, "score": 0.95} and (tmp_path / "weights").read_text() == "0.95"
+    lines = map(json.loads, (tmp_path / "validation.jsonl").read_text().splitlines())
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    resumed.check(5, Model(score=0.96))
+    assert resumed.best["step"] == 5 and (tmp_path / "weights").read_text() == "0.96"
