@@ -26,7 +26,7 @@ def score_one(row: Row, text: str, release: Release) -> Scores:
 
 
 def users_mean(values: Sequence[float] | Floats) -> float:
-    """Returns the mean over the users that a metric applies to; NaN if there are none."""
+    """Returns the mean over the requests that a metric applies to, without joining those of one user; NaN if none."""
     present = np.asarray(values)[~np.isnan(values)]
     return float(present.mean()) if len(present) else nan
 
