@@ -15,13 +15,14 @@ belong to no rank: for surplus, and for an offer outside the list.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_not
 from typing import Any
 
 import numpy as np
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, ideal, judge
+from saferec_builder.scoring.metrics import COLUMNS, Floats, Judged, Ranked, discounts, ideal, judge
 from training.data import Message
 
 RewardFunction = Callable[..., list[float]]
@@ -83,12 +84,15 @@ def functions(
     and seen), one float per completion out. read: such as `reader(release.listed)` for text. A batch is parsed once,
     and is in `last`."""
     batch = [] if last is None else last
+    users: list[object] = []  # of that batch
 
     def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
         if isinstance(completions, str):  # each letter would count as an answer
             raise TrainingError("completions are one str: expected a list of them, as long as the columns")
-        if not batch or batch[0][0] is not completions:
+        asked = [keywords[name] for name in COLUMNS]
+        if not batch or batch[0][0] is not completions or any(map(is_not, users, asked)):
             batch[:] = [(completions, judge(read(completions=completions, **keywords), keywords, oracle, k))]
+            users[:] = asked
         return batch[0][1]
 
     def wrapped(name: str, reward: Reward) -> RewardFunction:

@@ -124,6 +124,11 @@ def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
     functions[0](completions=(texts := [text, text]), **keywords)
     assert len(reads) == 2  # another batch is read again
     assert last[0][0] is texts and last[0][1].hit.sum() == 2  # e d of u7; what was read last stays with the caller
+    others = {
+        name: values[::-1] for name, values in keywords.items() if name in ("traits", "truth", "safe_truth", "seen")
+    }
+    # the same answers to other people used to be judged as those to the first
+    assert functions[1](completions=texts, **others) == pytest.approx([0, -2])
 
 
 def test_text_is_read_in_the_domain_of_its_row():
