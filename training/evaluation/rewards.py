@@ -89,10 +89,10 @@ def functions(
     def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
         if isinstance(completions, str):  # each letter would count as an answer
             raise TrainingError("completions are one str: expected a list of them, as long as the columns")
-        asked = [keywords[name] for name in COLUMNS]
-        if not batch or batch[0][0] is not completions or any(map(is_not, users, asked)):
+        columns = [keywords[name] for name in COLUMNS]
+        if not batch or batch[0][0] is not completions or any(map(is_not, users, columns)):
             batch[:] = [(completions, judge(read(completions=completions, **keywords), keywords, oracle, k))]
-            users[:] = asked
+            users[:] = columns
         return batch[0][1]
 
     def wrapped(name: str, reward: Reward) -> RewardFunction:
