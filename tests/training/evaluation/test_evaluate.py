@@ -114,8 +114,8 @@ def test_a_difference_is_taken_user_by_user(release, rows):
 
 
 def test_pairing_is_narrower_than_two_intervals(release, rows):
-    # 240 users who differ much from each other and hardly between two runs
-    users = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(120) for row in rows]
+    # 960 users who differ much from each other and hardly between two runs
+    users = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(480) for row in rows]
     before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(users)}
     after = before | {users[0]["conversation"]: list("de")}
     run = score(after, users, release, against=before)
