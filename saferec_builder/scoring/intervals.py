@@ -109,7 +109,7 @@ def _ends(
     is_share = name in (*YES_NO, *SHARES) or weights is not None
     if len(values) < (FEW if is_share else RESAMPLED):
         return few_users(values, -top if paired else 0.0, top, weights)
-    if is_share or not (name == "length" or _many(values)):
+    if is_share or not (name == "length" or many(values)):
         return paired_shares(values, weights) if paired else mean_share(values, weights)
     low, high = np.nanpercentile(samples, [2.5, 97.5])
     return float(low), float(high)
@@ -198,7 +198,7 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
     top = max(1.0, most)
     if len(values) < FEW:
         return few_users(values, -top, top, weights)
-    if _many(values * part):
+    if many(values * part):
         spread = _variance(values, part) + (float((part**2).sum()) * most) ** 2
         half = t_quantile(len(values) - 1) * sqrt(spread)
         return max(mean - half, -top), min(mean + half, top)
@@ -215,7 +215,7 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
     return max(low, -top), min(high, top)
 
 
-def _many(values: Floats) -> bool:
+def many(values: Floats) -> bool:
     """Whether MANY users, by Kish's effective number, have anything but 0."""
     return bool(values.any() and abs(values).sum() ** 2 >= MANY * (values**2).sum())
 

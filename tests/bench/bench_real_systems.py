@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.scoring.intervals import detectable, mean_share
+from saferec_builder.scoring import intervals
 from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from tests import ROOT
 from tests.bench.figures import figure, markdown, section
@@ -270,10 +270,14 @@ def _values(world: World, given: Answers, near: Answers) -> dict[str, Floats]:
     }
 
 
-def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float, float, float, int]:
-    """Returns (mean, low, high, conversations) of values [seed, row]: an interval over the conversations of the rows.
-    For shares near zero it is the gamma interval of scoring/intervals.py, for others a bootstrap. For several seeds it
-    is over them too, if that is wider: over_seeds of the linearised ratio."""
+def interval(
+    value: Floats, groups: Floats, share: bool = False, paired: bool = False
+) -> tuple[float, float, float, int]:
+    """Returns (mean, low, high, conversations) of values [seed, row]: an interval over the conversations of the rows,
+    by the methods of scoring/intervals.py: a bootstrap only if the value is no share and many conversations have
+    anything but 0. For several seeds it is over them too, if that is wider: over_seeds of the linearised ratio.
+
+    paired: the values are differences."""
     value = np.atleast_2d(value)
     applies = ~np.isnan(value[0])
     _, place = np.unique(groups[applies], return_inverse=True)
@@ -282,8 +286,11 @@ def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float,
         return np.nan, np.nan, np.nan, 0
     sums = by_seed.mean(axis=0)
     mean = float(sums.sum() / sizes.sum())
-    if share:
-        low, high = mean_share(sums / sizes, sizes.astype(float))
+    means, weights = sums / sizes, sizes.astype(float)
+    if len(sizes) < (intervals.FEW if share else intervals.RESAMPLED):
+        low, high = intervals.few_users(means, -float(paired), 1.0, weights)
+    elif share or not intervals.many(sums):
+        low, high = (intervals.paired_shares if paired else intervals.mean_share)(means, weights)
     else:
         picks = np.random.default_rng(0).integers(0, len(sizes), (DRAWS, len(sizes)))
         low, high = np.percentile(sums[picks].sum(1) / sizes[picks].sum(1), [2.5, 97.5])
@@ -325,8 +332,10 @@ def apart(world: World, every: Mapping[str, Values], pairs: Sequence[tuple[str, 
     for (source, mask), (first, other) in product(_sources(world), pairs):
         cells = []
         for name in APART:
-            mean, low, high, _ = interval((every[first][name] - every[other][name])[:, mask], world.groups[mask])
-            cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {detectable(low, high):.3f}")
+            mean, low, high, _ = interval(
+                (every[first][name] - every[other][name])[:, mask], world.groups[mask], paired=True
+            )
+            cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {intervals.detectable(low, high):.3f}")
         rows.append((source, f"{first}, {other}", *cells))
     return markdown(("source", "first less second", *(f"{WORDS[n]}, smallest found" for n in APART)), rows)
 

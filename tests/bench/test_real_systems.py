@@ -18,6 +18,9 @@ def test_intervals_are_over_conversations_and_not_over_requests() -> None:
     assert (mean, n) == (pytest.approx(49 / 99), 99) and 0.08 < (high - low) / 2 < 0.12
     # nothing was violated: at most 3.689 / 99, the gamma bound of 99 and not of 891
     assert bench.interval(value * 0, groups, share=True)[:3] == pytest.approx((0, 0, 3.689 / 99), abs=1e-4)
+    # nobody found anything: it said 0.000 to 0.000. 1 - .025 ** (1 / 99) = .0366, as Clopper and Pearson's
+    assert bench.interval(value * 0, groups)[:3] == pytest.approx((0, 0, 0.0366), abs=1e-4)
+    assert bench.interval(value * 0, groups, paired=True)[1] == pytest.approx(-0.0366, abs=1e-4)
     assert bench.interval(value * np.nan, groups)[3] == 0
 
 
