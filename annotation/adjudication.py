@@ -1,5 +1,6 @@
 """The `adjudicate` command: turns reviews into labels, and labels of items into warnings."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from annotation.recall_bounds import LabelBounds
 from annotation.review_state import gather, reported, undone
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -48,8 +50,12 @@ def adjudicate(ws: Workspace) -> Adjudication:
         warning_count = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([state.labels, new])))
         bounds = label_bounds.bounds(state)
         _write_certificate(ws.root / CERTIFICATES, bounds)
-    methods = dict(state.judged["method"].value_counts().iter_rows())
+    counted = withheld.without(state.judged, state.withheld)
+    methods = dict(counted["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
+    apart = state.judged.filter(kind="sensitivity")["subject"].to_list()
+    reasons = Counter(state.withheld[subject] for subject in apart if subject in state.withheld)
+    figures |= {"withheld": reasons} if reasons else {}
     figures |= {"warnings_from_item_labels": warning_count, "reviews_left_out": state.left_out}
     figures |= {"alarms": alarms} if (alarms := undone(state)) else {}
     counts = Counts("adjudicate", added, state.judged.height - added, figures=figures)

@@ -1,6 +1,7 @@
 """Counts what waits for reviewers and for `adjudicate`; remembers the counts until the workspace changes."""
 
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -30,7 +31,8 @@ class State(NamedTuple):
 class Waiting:
     """Conversations for the next push (proposed and assigned to nobody, or without a place in the draw of the audit)
     and how many of them an earlier push put off; open tasks; units whose readers disagree and that no adjudicator has;
-    and units whose label `adjudicate` would change. `tools`: those that the open tasks were handed out with."""
+    and units whose label `adjudicate` would change, without those of withheld conversations. `tools`: those that the
+    open tasks were handed out with. `capped`: those of `put_off` that a daily cap keeps for another day."""
 
     unsent: int
     put_off: int
@@ -38,14 +40,16 @@ class Waiting:
     disputed: int
     unlabelled: int
     tools: list[str] = field(default_factory=list)
+    capped: int = 0
 
 
 def waiting(ws: Workspace) -> Waiting:
     """The counts for the workspace as it is now; raises StoreError if a table that is read is damaged."""
-    fingerprint = tables.digest(__version__, list(Waiting.__annotations__), *state(ws, *_READ))
+    today = date.today().isoformat()  # the batch of a capped push, in which a reviewer's severe tasks are counted
+    fingerprint = tables.digest(__version__, list(Waiting.__annotations__), today, *state(ws, *_READ))
     if stored := whole_files.remembered(ws.root / _FILE, fingerprint):
         return Waiting(**stored)
-    counts = _count(ws)
+    counts = _count(ws, today)
     whole_files.remember(ws.root / _FILE, fingerprint, asdict(counts))
     return counts
 
@@ -56,14 +60,14 @@ def state(ws: Workspace, *some: tables.Table) -> State:
     return State(workspace.state(ws, *some), files, ws.taxonomy.digest)
 
 
-def _count(ws: Workspace) -> Waiting:
+def _count(ws: Workspace, today: str) -> Waiting:
     # these imports take half a second, and nearly every `status` does without them
     from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
     from annotation.tools.tasks_and_answers import SHEET, base_id, ids
 
     review = review_state.gather(ws)
     units = review_state.open_units(review, opt_outs.avoided(ws))
-    unlabelled = aggregation.differing(review.judged, review.labels).height
+    unlabelled = withheld.without(aggregation.differing(review.judged, review.labels), review.withheld).height
     tasks = units.select("kind", "subject", "reviewer").n_unique()
     sent = [(base_id(task), tool) for task, tool in workspace.read(ws, tables.SENT).select("task", "tool").iter_rows()]
     sent += [(base_id(task), "files") for task in workspace.read(ws, tables.KEYED)["task"] if task.endswith(SHEET)]
@@ -73,8 +77,21 @@ def _count(ws: Workspace) -> Waiting:
     disputed = review.disputed.join(rulings, on=tables.UNIT, how="anti").height
     unsent = _unsent(review)
     # every push gives the proposed conversations a place in the design, and an audit needs one for each
-    put_off = unsent.join(review.design, on=["kind", "subject"], how="semi").height
-    return Waiting(unsent.height, put_off, tasks, disputed, unlabelled, tools)
+    put_off = unsent.join(review.design, on=["kind", "subject"], how="semi")
+    capped = _capped(review, put_off, today)
+    return Waiting(unsent.height, put_off.height, tasks, disputed, unlabelled, tools, capped)
+
+
+def _capped(review: "ReviewState", put_off: pl.DataFrame, today: str) -> int:
+    """How many of these hold a severe trait, if fewer reviewers than each needs may have more of these today."""
+    from annotation.task_assignment import claims
+
+    cap, text = review.ws.config.review.severe_a_day, ["kind", "subject"]
+    severe = claims(review.proposals).filter(pl.col("trait").is_in(review.taxonomy.severe)).select(text).unique()
+    readers = review.assignments.filter(role="reviewer")
+    counts = readers.filter(batch=today).join(severe, on=text, how="semi").group_by("reviewer").len()
+    free = readers["reviewer"].n_unique() - counts.filter(pl.col("len") >= cap).height
+    return put_off.join(severe, on=text, how="semi").height if cap and free < review.readers else 0
 
 
 def _unsent(review: "ReviewState") -> pl.DataFrame:

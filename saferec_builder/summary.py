@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -87,14 +88,27 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
             texts = f"{many(new, 'conversation', 'conversations')} that no proposer has read for all traits"
             return f"look for sensitivities in {texts}: `saferec-build propose`"
     waiting = waiting or waits(ws)
-    if waiting.unsent:
-        rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
-        return f"{_unsent(waiting)}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
+    then = partial(next_step, ws, labels=labels, planned=planned)
+    if n := waiting.capped:  # no push hands these out today: they are never the first step
+        today = then(replace(waiting, unsent=waiting.unsent - n, put_off=waiting.put_off - n, capped=0))
+        texts = f"{many(n, 'more conversation', 'more conversations')} ([review] severe_a_day)"
+        return f"{today}; and tomorrow `{push} {PEOPLE}` hands out {texts}"
+    if new := waiting.unsent - waiting.put_off:
+        texts = many(new, "conversation is", "conversations are")
+        rest = then(replace(waiting, unsent=waiting.put_off))
+        return (
+            f"{texts} new since the last push: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
+        )
     if waiting.tasks:  # people may leave tasks unanswered: the answers that exist need not wait for them
         collect = " or ".join(how for _, how in _review_tools(ws, waiting.tools))
-        rest = next_step(ws, replace(waiting, tasks=0), labels=labels, planned=planned)
+        rest = then(replace(waiting, tasks=0))
         people = f"{many(waiting.tasks, 'task waits', 'tasks wait')} for people: {collect}, then `saferec-build"
         return f"{people} adjudicate`; or without them: {rest}"
+    if waiting.put_off:
+        texts = many(waiting.put_off, "conversation was", "conversations were")
+        rest = then(replace(waiting, unsent=0, put_off=0))
+        why = "put off (a budget, too few readers)"
+        return f"{texts} {why}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
     if waiting.disputed:
         disputes = many(waiting.disputed, "dispute waits", "disputes wait")
         return f"{disputes} for a ruling: `{push} --adjudicator NAME`"
@@ -123,13 +137,6 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         option = "--to FOLDER" if ws.config.demo else "--hub --repo NAMESPACE/NAME"  # which refuses invented data
         return f"train on it ({train}), or share it: `saferec-build publish {releases[-1]} {option}`"
     return "look at the result: `saferec-build report`"
-
-
-def _unsent(waiting: Waiting) -> str:
-    if not waiting.put_off:
-        return f"{many(waiting.unsent, 'conversation is', 'conversations are')} new since the last push"
-    texts = many(waiting.unsent, "conversation was", "conversations were")
-    return f"{texts} handed out to nobody yet ({waiting.put_off:,} of these put off: a cap, a budget, too few readers)"
 
 
 def _holds_removed(ws: Workspace, release: Path) -> bool:

@@ -103,7 +103,20 @@ def test_what_a_cap_put_off_is_not_called_new(workspace: store.Workspace) -> Non
     step = summary.next_step(workspace, Waiting(5, 0, 0, 0, 0))
     assert step.startswith("5 conversations are new since the last push")
     step = summary.next_step(workspace, Waiting(5, 3, 0, 0, 0))
-    assert step.startswith("5 conversations were handed out to nobody yet (3 of these put off: ")
+    assert step.startswith("2 conversations are new since the last push")
+    assert "3 conversations were put off (a budget, too few readers): " in step
+
+
+def test_a_push_that_hands_out_nothing_today_leads_no_next_step(workspace: store.Workspace) -> None:
+    """It led for the rest of the day, before what people could do."""
+    fill(workspace, LINE)
+    push = "`saferec-build review push --tool files --to FOLDER --reviewer NAME --reviewer NAME`"
+    step = summary.next_step(workspace, Waiting(8, 8, 2, 0, 0, [], 8))
+    assert step.startswith("2 tasks wait for people")
+    assert step.endswith(f"; and tomorrow {push} hands out 8 more conversations ([review] severe_a_day)")
+    step = summary.next_step(workspace, Waiting(9, 8, 2, 0, 0, [], 7))
+    assert step.startswith("1 conversation is new") and "1 conversation was put off" in step
+    assert step.index("2 tasks wait") < step.index("put off") < step.index("; and tomorrow ")
 
 
 def released(ws: store.Workspace, older: str) -> tuple[Path, Callable[..., str]]:

@@ -1,6 +1,7 @@
 """The counts of waiting work are cached for the current state of the workspace, and for no other."""
 
 from dataclasses import replace
+from datetime import date
 
 import polars as pl
 
@@ -20,8 +21,8 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
     def checked() -> Waiting:
         """Asks for the counts twice, and counts once more to compare."""
         count = waiting._count
-        monkeypatch.setattr(waiting, "_count", lambda ws: counted.append(1) or count(ws))
-        results = waiting.waiting(ws), waiting.waiting(ws), count(ws)
+        monkeypatch.setattr(waiting, "_count", lambda *given: counted.append(1) or count(*given))
+        results = waiting.waiting(ws), waiting.waiting(ws), count(ws, date.today().isoformat())
         monkeypatch.setattr(waiting, "_count", count)
         assert results[0] == results[1] == results[2]
         return results[0]
@@ -62,6 +63,31 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
     assert waiting.waiting(ws).unsent == 1  # n1 has a proposal; no audit draws what nobody proposed
     review_settings(ws.root, audit=0.5, held_back=0)
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
+
+
+def test_what_the_daily_cap_put_off_waits_for_tomorrow(ws, review):
+    """`next:` led with a push that could hand out nothing that day."""
+    review_settings(ws.root, audit=0, held_back=0, severe_a_day=1)
+    claims = [claim(c, "torture", "present", word) for c, word in (("c1", "blood"), ("c2", "crash"), ("c3", "western"))]
+    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    team = store.Workspace.open(ws.root)
+    assert waiting.waiting(team).capped == 0  # nobody has had any today
+    review("push", *TWO)
+    counts = waiting.waiting(team)
+    assert (counts.unsent, counts.put_off, counts.capped) == (2, 2, 2)
+    state = review_state.gather(team)
+    assert waiting._capped(state, waiting._unsent(state), "2000-01-01") == 0
+
+
+def test_what_is_withheld_waits_for_no_label(ws, review, adjudicate):
+    """After a removal `next:` said that people had said something, and `adjudicate` that they no longer agreed."""
+    review("push", *TWO)
+    answer(ws, review)
+    adjudicate()
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
+    assert waiting.waiting(ws).unlabelled == 0
+    counts = adjudicate()
+    assert (counts["unresolved"], counts["added"]) == (0, counts["withheld"]["removed on request"])
 
 
 def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli, review):
