@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import standing_claims
+from annotation import sampling_design, standing_claims
 from exports import build_rows, checks, licences, rare_combinations, review_facts
 from saferec_builder import catalog
 from saferec_builder.catalog import adding, known_works, lookup
@@ -43,8 +43,7 @@ class Plan:
 
     rows      trait, split, and numbers of requests with the trait: asked; answered (with items to learn from); usable
               (with an answer that is clear for all traits of the request: a safety row); expected: how many would be
-              answered if people read everything, each conversation that they have read counted for as many as the
-              draw says (review_facts.weights); null before they have read some of the drawn ones
+              answered if people read everything (_weighted); null before they have read some of the drawn ones
     too_few_people  trait that fewer than [release] min_seekers seekers have -> their number: no release shows it
     lookups   gaps.GAPS of items that conversations wait for and that DoesTheDogDie was not asked for, and `answers`:
               how many pairs of a request and a trait have the item as an answer that is unknown for it; in this order,
@@ -77,7 +76,8 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     if requests.is_empty() and forecast.left_out.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     with_traits = _with_traits(requests, oracle)
-    drawn = workspace.read(ws, tables.DESIGN), forecast.current, workspace.read(ws, tables.ASSIGNMENTS)
+    design = workspace.read(ws, tables.DESIGN)
+    drawn = design, forecast.current, workspace.read(ws, tables.ASSIGNMENTS)
     weights = review_facts.weights(*drawn, forecast.labels, workspace.read(ws, tables.LABELS))
     gaps = lookup.gaps(ws).items.filter(pl.col("waiting") > 0)
     answers = requests["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
@@ -91,7 +91,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         now=_by_split(_forecast(data, now=True)) if workspace.count(ws, tables.LABELS) else {},
         conversations=int(conversations["cut"].count()),
         left_out=dict(reasons.value_counts(sort=True).iter_rows()),
-        rows=_counts(with_traits, weights),
+        rows=_counts(_weighted(with_traits, weights, design, data.claims, forecast.labels), not weights.is_empty()),
         too_few_people=forecast.small,
         items_in_answers=len(answers),
         items_without_a_settled_trait=int((codes == UNKNOWN).all(axis=1).sum()),
@@ -206,6 +206,7 @@ class _Data:
     links: pl.DataFrame
     judged: Judged
     mined: pl.DataFrame  # the last revision of each conversation, without its text
+    claims: pl.DataFrame  # the standing proposals `present`
     excluded: dict[str, str]  # conversation that is left out of everything -> reason
 
 
@@ -218,7 +219,7 @@ def _data(ws: Workspace) -> _Data:
     excluded = withheld.reasons(ws, mined)
     split = splits.assign(mined.filter(~pl.col("conversation").is_in(list(excluded))), splits.shares(ws.config.splits))
     mined = mined.join(split, on="conversation", how="left", maintain_order="left")
-    return _Data(ws, items, links, judged, mined.with_columns(released="conversation"), excluded)
+    return _Data(ws, items, links, judged, mined.with_columns(released="conversation"), _claims(ws, mined), excluded)
 
 
 def _forecast(data: _Data, *, now: bool = False, sample: int | None = None) -> _Forecast:
@@ -230,7 +231,7 @@ def _forecast(data: _Data, *, now: bool = False, sample: int | None = None) -> _
         reviews = workspace.read(ws, tables.REVIEWS).filter(pl.col("verdict").is_in(["present", "unsure"]))
         labels = build_rows.current(_labels(ws), mined, reviews["review"])
     else:
-        labels = build_rows.current(_labels_and_proposals(ws, mined), mined)
+        labels = build_rows.current(_labels_and_proposals(ws, data.claims), mined)
     silent = licences.silent(kept["source"].unique())
     small, rare = rare_combinations.withheld(labels, kept, silent, ws.taxonomy.slugs, config.min_seekers)
     kept, left_out = rare_combinations.without(kept, left_out, rare)
@@ -267,14 +268,19 @@ def _labels(ws: Workspace) -> pl.DataFrame:
     return labels.filter(pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity")
 
 
-def _labels_and_proposals(ws: Workspace, mined: pl.DataFrame) -> pl.DataFrame:
-    """`_labels`, with the standing proposals `present` for units without a verdict, which people may still confirm: a
-    label that was made too early is unresolved."""
-    labels, sources = _labels(ws), (tables.PROPOSALS, tables.ASSIGNMENTS, tables.READINGS, tables.ASKED)
+def _claims(ws: Workspace, mined: pl.DataFrame) -> pl.DataFrame:
+    """The standing proposals `present`, the last of each unit."""
+    sources = (tables.PROPOSALS, tables.ASSIGNMENTS, tables.READINGS, tables.ASKED)
     proposals, assignments, readings, asked = (workspace.read(ws, table) for table in sources)
     texts = mined.select("digest", kind=pl.lit("sensitivity"), subject="conversation")
     claims = standing_claims.standing(proposals, texts, assignments, readings, asked, ws.taxonomy)
-    claims = tables.last(tables.last_claims(claims).filter(verdict="present"), *tables.UNIT)
+    return tables.last(tables.last_claims(claims).filter(verdict="present"), *tables.UNIT)
+
+
+def _labels_and_proposals(ws: Workspace, claims: pl.DataFrame) -> pl.DataFrame:
+    """`_labels`, with the `claims` on units without a verdict, which people may still confirm: a label that was made
+    too early is unresolved."""
+    labels = _labels(ws)
     claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
     labels = labels.join(claims, tables.UNIT, how="anti", maintain_order="left")
     claims = claims.select([c for c in tables.LABELS.schema if c in claims.columns])
@@ -306,10 +312,32 @@ def _by_split(forecast: _Forecast) -> dict[str, dict[str, int]]:
     return {split: by_split[split] for split in splits.SPLITS if split in by_split}
 
 
-def _counts(with_traits: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
-    """ROWS of the requests `with_traits`. weights: of conversations that people have read (review_facts.weights)."""
-    weighted = with_traits.explode("traits").join(weights, on="conversation", how="left")
-    expected = pl.when(pl.lit(not weights.is_empty())).then((pl.col("answered") * pl.col("weight")).sum())
+def _weighted(
+    with_traits: pl.DataFrame, weights: pl.DataFrame, design: pl.DataFrame, claims: pl.DataFrame, labels: pl.DataFrame
+) -> pl.DataFrame:
+    """The pairs of a request `with_traits` and one of these, with how many pairs each stands for if people read all.
+
+    A trait that people found without a proposal, or in the zone, stands for as many as the draw says
+    (review_facts.weights). One that was proposed outside the zone stands for itself, if nobody has read it by the share
+    of its trait's proposals that people confirmed (all, if they have read none): a cap or an opt-out holds back some
+    traits and not others, so that what was read does not represent them.
+    """
+    read = labels.filter(pl.col("verdict").is_not_null(), pl.col("method") != "auto")
+    unit = ["conversation", "traits"]
+    proposed = claims.select(conversation="subject", traits="trait", proposed=pl.lit(True))
+    judged = read.select("verdict", conversation="subject", traits="trait").join(proposed, on=unit)
+    shares = judged.group_by("traits").agg(share=(pl.col("verdict") == "present").mean())
+    zone = design.filter(pl.col("stratum") != sampling_design.CLAIMED, kind="sensitivity")["subject"]
+    pairs = with_traits.explode("traits").join(weights, on="conversation", how="left")
+    pairs = pairs.join(proposed, on=unit, how="left").join(shares, on="traits", how="left")
+    alone = pl.when(pl.col("conversation").is_in(read["subject"].implode())).then(1.0).otherwise(pl.col("share"))
+    is_alone = pl.col("proposed") & ~pl.col("conversation").is_in(zone.implode())
+    return pairs.with_columns(pl.when(is_alone).then(alone.fill_null(1.0)).otherwise("weight").alias("weight"))
+
+
+def _counts(weighted: pl.DataFrame, estimated: bool) -> pl.DataFrame:
+    """ROWS of the pairs `weighted`; `expected` is null unless `estimated`."""
+    expected = pl.when(pl.lit(estimated)).then((pl.col("answered") * pl.col("weight")).sum())
     counts = weighted.group_by("split", trait="traits").agg(
         pl.len().alias("asked"), pl.col("answered", "usable").sum(), expected=expected
     )

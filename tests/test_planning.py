@@ -127,6 +127,13 @@ def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspa
     assert "now would hold 11 requests, 5 of them safety rows (4 tell of the trait in the request, 1 later): tr" in out
     assert "  expected: how many would be answered if people read everything, by what they found so far\n" in out
     assert "      25 expected  gore" in out
+    # what nobody was given, as for a cap on severe traits, counted as nothing: fewer were expected than are at hand
+    claim = {"proposer": "rules", "version": "rules-1", "taxonomy": world.TAXONOMY, "confidence": 1.0}
+    needles = [world.label(row, "needles") for row in requests if row["conversation"] in claimed[5:]]
+    drafts = [{c: row.get(c) for c in tables.PROPOSALS.schema} | claim | {"proposal": row["label"]} for row in needles]
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(drafts))
+    sums = sr.plan(workspace).rows.group_by("trait").agg(pl.col("answered", "expected").sum()).sort("trait").rows()
+    assert sums == [("gore", 8, 25.0), ("needles", 5, 5.0)]
 
 
 def test_what_a_release_leaves_out_by_itself_is_in_no_forecast(workspace):
