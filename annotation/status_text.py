@@ -1,6 +1,8 @@
 """The text that `review status` and `adjudicate` print: tables and lines, none much wider than a terminal."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import polars as pl
@@ -21,7 +23,8 @@ BOUNDED = (  # what the words of the bounds mean
     controls.MEANING,
 )
 OVERLOOKED = "missed, with what readers overlook"
-FOLDED = 3  # from this many on, traits with the same words are counted and not named
+FOLDED = 3  # from this many on, traits with the same words share a row, and are named below the table
+WIDTH = 80  # characters of a line of their names
 
 
 def lines(found: ReviewStatus) -> list[str]:
@@ -38,7 +41,8 @@ def lines(found: ReviewStatus) -> list[str]:
         [name, recall_bounds.words(bound), *([precision_bounds.words(wrong[name])] if name in wrong else [])]
         for name, bound in missed.items()
     ]
-    rows = [*alike(rows[:-1]), rows[-1]]
+    folded, named = alike(rows[:-1])
+    rows = [*folded, rows[-1]]
     rows += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
     text = [*_table([*columns, "alpha"], read), *COUNTED, ""] if read else []
     if not found.reviewers:
@@ -46,7 +50,7 @@ def lines(found: ReviewStatus) -> list[str]:
     begun = found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
     if not begun and not any(map(_has_finished_task, found.reviewers.values())):
         return [*text, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
-    text += [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3)]
+    text += [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3), *named]
     limit, together = f"{100 * confidence_bounds.ALPHA:.0f} %", len(bounds.together)
     text += [f"missed at most {limit}, in all of these traits at once: {together} of {len(bounds.traits)} traits"]
     text += [f"{OVERLOOKED}: {controls.words(bounds.apart, bounds.blind)}", *of_gold(bounds), *BOUNDED]
@@ -87,16 +91,18 @@ def of_reports(reported: Sequence[str]) -> list[str]:
     return [f"{report} (`saferec-build browse reported`), then {remedy}: `release` stops at their texts"]
 
 
-def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Rows of a name and words about it; three or more with the same words become one, at the place of the first."""
+def alike(rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], list[str]]:
+    """Rows of a name and words about it; three or more with the same words become one, at the place of the first.
+    And lines with the names of each of these."""
     names: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         names.setdefault(tuple(row[1:]), []).append(row[0])
-    merged: list[list[str]] = []
+    merged, named, numbers = list[list[str]](), list[str](), count(1)
     for words, same in names.items():
-        labels = [f"{len(same)} traits"] if len(same) >= FOLDED else same
+        labels = [f"{len(same)} traits ({next(numbers)})"] if len(same) >= FOLDED else same
+        named += textwrap.wrap(f"{labels[0]}: {', '.join(same)}", WIDTH, subsequent_indent="  ") * (labels != same)
         merged += [[name, *words] for name in labels]
-    return merged
+    return merged, named
 
 
 def _has_finished_task(person: Mapping[str, object]) -> bool:

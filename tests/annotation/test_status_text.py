@@ -43,10 +43,11 @@ alpha: how far readers agree, 1 always and 0 as by chance; n/a: too few answers
 MISSED = """
 share of           missed at most                          labelled wrongly at most
 gore               <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
-3 traits           none found, in 6 conversations at most
+3 traits (1)       none found, in 6 conversations at most
 any sensitivity    <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
 gore (items)       0 % (relative to these reviewers)
 any flag of items  0 % (relative to these reviewers)
+3 traits (1): needles, fire, war
 missed at most 5 %, in all of these traits at once: 1 of 4 traits
 missed, with what readers overlook: not known (3 of 20 blind controls read of which nothing was ever suggested)
 audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again
@@ -118,8 +119,13 @@ def test_reports_of_personal_data_say_what_to_do() -> None:
 def test_traits_of_which_the_same_is_said_are_one_line() -> None:
     """20 lines that said "none found" hid the one that did not."""
     rows = [["gore", "at most 9 %"], ["needles", "none"], ["war", "none"], ["any sensitivity", "at most 8 %"]]
-    assert status_text.alike(rows) == rows  # two alike are listed by name
-    assert status_text.alike([*rows[:3], ["fire", "none"], rows[3]]) == [rows[0], ["3 traits", "none"], rows[3]]
+    assert status_text.alike(rows) == (rows, [])  # two alike are listed by name
+    merged, named = status_text.alike([*rows[:3], ["fire", "none"], rows[3]])
+    assert merged == [rows[0], ["3 traits (1)", "none"], rows[3]]
+    assert named == ["3 traits (1): needles, war, fire"]  # nobody could tell which of two groups a trait was in
+    many = [[f"a_long_name_{n:02}", "none"] for n in range(12)] + [[f"b{n}", "few"] for n in range(12)]
+    lines = status_text.alike(many)[1]
+    assert max(map(len, lines)) <= 80 and lines[-1].startswith("12 traits (2): b0, b1")
 
 
 def test_errors_on_gold_are_a_sentence() -> None:
