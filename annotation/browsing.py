@@ -13,6 +13,7 @@ from saferec_builder.storage.workspace import Workspace
 
 STAGES = ("proposals", "labels", "reported")
 VERDICTS = ("present", "unsure")  # those with evidence
+AROUND = 120  # characters of a turn on each side of a quote
 COLUMNS = ("conversation", "trait", "form", "by", "confidence", "turn", "text", "start", "end")
 
 
@@ -51,11 +52,40 @@ def browse(
     return with_texts.with_columns(text, conversation="subject").select(COLUMNS)
 
 
+def first(claims: pl.DataFrame, stage: str, limit: int) -> pl.DataFrame:
+    """The first `limit` rows of `browse`; of `reported` all turns of so many conversations."""
+    if stage != "reported":
+        return claims.head(limit)
+    shown = claims["conversation"].unique(maintain_order=True).head(limit)
+    return claims.filter(pl.col("conversation").is_in(shown.implode()))
+
+
+def lines(claims: pl.DataFrame, shown: pl.DataFrame, stage: str, verdict: str) -> list[str]:
+    """The rows `shown` of `claims`: each quote in its turn; of `reported` the note, then the whole conversation, as
+    nobody has said where in it the personal data are. And the line of the counts."""
+    text = []
+    for row in shown.iter_rows(named=True):
+        if stage == "reported":
+            text += [f"{row['conversation']}: {row['by']}"] * (row["turn"] == 0) + [
+                f"{row['turn'] + 1:>4}. {row['text']}"
+            ]
+            continue
+        confidence = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
+        form = f"{row['form']}, " if row["form"] else ""
+        text.append(f"{row['conversation']} turn {row['turn'] + 1}: {row['trait']}, {form}{row['by']}{confidence}")
+        turn, start, end = row["text"], row["start"], row["end"]
+        before, after = turn[max(0, start - AROUND) : start], turn[end : end + AROUND]
+        dots = ("..." * (start > AROUND), "..." * (len(turn) > end + AROUND))
+        text.append(f"    {dots[0]}{before}»{turn[start:end]}«{after}{dots[1]}")
+    counts = (frame["conversation"].n_unique() if stage == "reported" else frame.height for frame in (claims, shown))
+    return [*text, count_line(stage, verdict, *counts)]
+
+
 def count_line(stage: str, verdict: str, total: int, shown: int) -> str:
     """How many rows there are and how many are shown, with the options that show the others."""
     rest = [f"--limit {total} shows all"] * (shown < total)
     if stage == "reported":
-        return "; ".join([f"{stage}: {many(total, 'turn', 'turns')}, {shown:,} shown", *rest])
+        return "; ".join([f"{stage}: {many(total, 'conversation', 'conversations')}, {shown:,} shown", *rest])
     rest += [f"--verdict {other} shows those that say {other}" for other in VERDICTS if other != verdict]
     return "; ".join([f"{stage} that say {verdict}: {many(total, 'quote', 'quotes')}, {shown:,} shown", *rest])
 

@@ -1,8 +1,9 @@
 """Proposals and labels are shown beside their quotes; what no reviewer may get is not shown."""
 
+import polars as pl
 import pytest
 
-from annotation.browsing import browse, count_line
+from annotation.browsing import browse, count_line, first
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.review_world import TEXTS, claim
@@ -51,7 +52,10 @@ def test_a_report_of_personal_data_is_shown_with_each_turn_of_its_text(ws, revie
     review("push", *TWO)
     answer(ws, review, ann=lambda row: yes(row) | {"note": "PII"} if "blood" in row["text"] else {})
     turns = [(n, text, 0, len(text)) for n, text in enumerate((TEXTS["c1"], "Ok!"))]
-    assert browse(ws, "reported").rows() == [("c1", "personal data", None, "PII", None, *turn) for turn in turns]
+    rows = browse(ws, "reported")
+    assert rows.rows() == [("c1", "personal data", None, "PII", None, *turn) for turn in turns]
+    two = pl.concat([rows, rows.with_columns(conversation=pl.lit("c2"))])
+    assert first(two, "reported", 1).equals(rows)  # ten of the 39 turns of one conversation were shown
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,7 @@ def test_what_is_not_there_is_one_line(ws, words, why):
             ("labels", "unsure", 0, 0),
             "labels that say unsure: 0 quotes, 0 shown; --verdict present shows those that say present",
         ),
-        (("reported", "present", 1, 1), "reported: 1 turn, 1 shown"),
+        (("reported", "present", 1, 1), "reported: 1 conversation, 1 shown"),
     ],
 )
 def test_the_last_line_names_the_options_that_show_the_rest(arguments, line):

@@ -46,8 +46,8 @@ def test_a_report_is_told_until_the_conversation_is_removed(ws, cli, review, adj
         output = cli(*command, "-C", ws.root).out
         assert "readers reported personal data in 1 conversation: c1: " in output and "their ward" not in output
     shown = cli("browse", "reported", "-C", ws.root).out
-    assert "c1 turn 1: personal data, Personal data: their ward\n" in shown and "I faint when I see" in shown
-    assert "\n    »Ok!«\nreported: 2 turns, 2 shown" in shown  # the whole conversation, not only quotes
+    assert "c1: Personal data: their ward\n   1. " in shown and "I faint when I see" in shown
+    assert "\n   2. Ok!\nreported: 1 conversation, 1 shown" in shown  # the whole conversation, not only quotes
     revised = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1").with_columns(digest=pl.lit("mended"))
     store.append(ws, tables.CONVERSATIONS, revised)
     assert review("status")["personal_data"] == ["c1"]
