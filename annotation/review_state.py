@@ -140,8 +140,8 @@ def still_open(
     avoid: frozenset[tuple[str, str]],
     planted: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """What every open task shows now: routing.UNITS, `rejected` (rejections.attach) and `hard` (_warned). Revoked tasks
-    are left out; `planted` are new decoys."""
+    """What every open task shows now: routing.UNITS, `rejected` (rejections.attach), `hard` (_warned), and `facts`:
+    whether known facts may be shown, which no opt-out can sort. Revoked tasks are left out; `planted`: new decoys."""
     opinions = aggregation.opinions(state.votes, due)
     revoked = routing.revoked(assignments, found_units(state), due, state.standing, avoid)
     active = assignments.join(revoked, on=tables.TASK, how="anti", maintain_order="left")
@@ -150,6 +150,7 @@ def still_open(
     shown = shown.join(opted_out, on=["reviewer", "trait"], how="anti", maintain_order="left")
     units = routing.units(active, state.given, state.proposals, state.standing, opinions, shown)
     units = units.filter(pl.col("trait").is_in([*state.taxonomy.slugs, "*"]))  # traits that left may have reviews
+    units = units.with_columns(facts=~pl.col("reviewer").is_in(opted_out["reviewer"].implode()))
     return rejections.attach(_warned(state, units), workspace.read(state.ws, tables.REJECTED))
 
 

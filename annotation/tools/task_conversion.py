@@ -162,7 +162,7 @@ def sheets(
     for task, rows in rows_by_task(units):
         head, raw = heads[task.kind, task.subject]
         cards, rest = [row for row in rows if row["trait"] != "*"], [row for row in rows if row["trait"] == "*"]
-        facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
+        facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" and rows[0].get("facts", True) else []
         rejected = rows[0].get("rejected") or []
         turns = [Turn(role=t["role"], text=t["text"]) for t in raw] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))

@@ -8,7 +8,8 @@ import pytest
 
 from annotation import reviewer_opt_outs as opt_outs, servers
 from annotation.page.tasks import Given, Tasks
-from annotation.review_state import gather
+from annotation.review_state import gather, still_open
+from annotation.tools import task_conversion
 from annotation.tools.task_conversion import READ, Response
 from annotation.tools.tasks_and_answers import SAID_AGAIN, Pulled, base_id, shown
 from saferec_builder.core.errors import ReviewError
@@ -135,7 +136,16 @@ def test_a_reader_of_plots_sees_what_is_known_of_an_item_and_from_where(ws) -> N
     store.append(ws, tables.WARNINGS, tables.WARNINGS.frame(warnings))
     first, second = items
     known = ["a dog dies: 5 yes, 1 no (dtdd, http://d)", "violence: yes (csm)"]
-    assert servers.sources(gather(ws)) == {first: known, second: ["gore: severity 2 of 3 (imdb)"]}
+    state = gather(ws)
+    assert servers.sources(state) == {first: known, second: ["gore: severity 2 of 3 (imdb)"]}
+    tasks = [
+        ("item_flag", first, name, "reviewer", tables.digest(items[first]), "proposed", "b") for name in ("ann", "bo")
+    ]
+    assignments, nothing = tables.ASSIGNMENTS.frame(tasks), state.disputed.clear()
+    units = still_open(state, assignments, nothing, frozenset({("ann", "animal_harm")}))
+    sheets = task_conversion.sheets(units, state.texts, ws.taxonomy, servers.sources(state), lambda task, _: task)
+    told = {sheet.task.reviewer: "Known: a dog dies" in sheet.ask for sheet in sheets}
+    assert told == {"ann": False, "bo": True}  # who opted out of a trait read of it above another's flag
 
 
 @pytest.mark.slow
