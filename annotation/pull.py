@@ -65,7 +65,9 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     waiting = _waiting(state, pulled)
-    figures: dict[str, JsonValue] = {"not_answered_yet": waiting} if isinstance(from_, Files) else {}
+    figures: dict[str, JsonValue] = {}
+    if isinstance(from_, Files):
+        figures = {"rows_of_files": pulled.rows, "not_answered_yet": waiting}
     figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
     figures |= {"columns_not_read": sorted(pulled.unread)} if pulled.unread else {}

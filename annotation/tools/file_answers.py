@@ -105,6 +105,7 @@ def pull(paths: Sequence[Path], records: Records, named: Collection[Path] = ()) 
         for line in rows:
             traits[line.cell("task")].add(line.trait)
         for line in rows:
+            pulled.rows += 1
             pulled.unread |= {f"{line.file}: {readable(name, 80) or '(without a name)'}" for name in line.unread}
             task = records.task_of(line)
             try:

@@ -133,6 +133,7 @@ class Pulled:
     no_sheets: list[str] = field(default_factory=list)  # skipped files of a folder, of any format
     unread: set[str] = field(default_factory=set)  # columns of files that no sheet has, and that say something
     repeated: int = 0  # answers that a later row repeats word for word
+    rows: int = 0  # of files
 
     def add(self, place: str, answer: dict[str, Any]) -> None:
         if note := answer["note"]:  # as the database stores it, or the next pull would take it for a new answer

@@ -20,6 +20,7 @@ Repo = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
 LABELS = {  # figures whose names say too little to people
     "on_no_item_here": "counted as out, though on no one item here (none, or several of that title and year)",
+    "rows_of_files": "rows of these files (a `*` is an answer, and each trait that it names or named is one more)",
     "id_conflicts": "id conflicts (listed by `saferec-build catalog merges --conflicts`)",
 }
 working = partial(at_work, partial(typer.echo, err=True))  # for a command that counts no steps
