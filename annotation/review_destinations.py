@@ -46,12 +46,11 @@ class Files:
         return ws.root / "review" if self.folder is None else Path(self.folder)
 
     def csvs(self, ws: Workspace) -> list[Path]:
-        """The files that a pull reads; raises UsageError if there is none. Hidden files do not count: macOS adds a
-        `._NAME.csv` beside each file on foreign disks."""
+        """The files that a pull reads, those of a folder in the order in which they were saved: of two versions of one
+        file the newer counts, whatever a browser calls it. Raises UsageError if there is none. Hidden files do not
+        count: macOS adds a `._NAME.csv` beside each file on foreign disks."""
         sources = self.named or [self.folder_of(ws)]
-        files = [
-            file for path in sources for file in (sorted(path.glob("[!.]*.[cC][sS][vV]")) if path.is_dir() else [path])
-        ]
+        files = [file for path in sources for file in (_saved(path) if path.is_dir() else [path])]
         if not files:
             raise UsageError(f"{sources[0]}: no .csv file in this folder")
         return files
@@ -61,6 +60,10 @@ class Files:
         folders = [path for path in self.named or [self.folder_of(ws)] if path.is_dir()]
         files = [file for folder in folders for file in sorted(folder.glob("[!.~]*"))]  # ~$NAME is open in Excel
         return [str(file) for file in files if file.suffix.lower() in _OTHER_TABLES]
+
+
+def _saved(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[!.]*.[cC][sS][vV]"), key=lambda file: (file.lstat().st_mtime_ns, file.name))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Answers from files are pulled: each once, one pull at a time, and the last answer counts."""
 
+import os
 import shutil
 
 import polars as pl
@@ -80,6 +81,21 @@ def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
     for _ in range(2):
         pulled = review("pull")
         assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (0, 4 + 2)  # those of both copies
+
+
+def test_of_two_versions_of_a_file_the_one_that_was_saved_last_counts(ws, review):
+    """A browser calls the newer download `ann (1).csv`, whose name comes before `ann.csv`."""
+    review("push", *TWO)
+    file = ws.root / "review" / "ann.csv"
+    newer = file.with_name("ann (1).csv")
+    shutil.copy(file, newer)
+    edit(file, yes)
+    edit(newer, no)
+    for path, time in ((file, 1), (newer, 2)):
+        os.utime(path, (time, time))
+    assert review("pull")["dropped"]["said again further down"] == 2
+    answers = store.read(ws, tables.REVIEWS).filter(pl.col("trait") != "*")
+    assert set(answers["verdict"]) == {"absent"}
 
 
 def test_what_all_rows_of_a_sheet_lack_is_said_once(ws, cli, review):
