@@ -24,7 +24,7 @@ class ReviewStatus:
     agreement: pl.DataFrame
     reviewers: dict[str, dict[str, JsonValue]]
     bounds: LabelBounds
-    units: int  # with at least one review
+    units: int  # with a vote, or that ever had a label (one that nobody read, or whose votes no longer count)
     left_out: dict[str, int]  # reason why a review does not count -> number of reviews
     alarms: list[str]  # review_state.undone: the labels that the next `adjudicate` revokes
     next: str | None  # the step that lowers the bounds most
