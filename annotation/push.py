@@ -21,7 +21,7 @@ from annotation.sampling_design import arrivals, census, zone
 from annotation.task_assignment import Plan, claims, costs
 from annotation.tools import files, task_conversion
 from annotation.tools.guidelines import GUIDELINES, guideline, page_for
-from annotation.tools.tasks_and_answers import TASK_AND_TEXT, keyed_id, sheet_id
+from annotation.tools.tasks_and_answers import TASK_AND_TEXT, base_id, keyed_id, sheet_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -30,6 +30,7 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 DAY = 8.0  # working hours
+CORRECT = "what was answered is stored: to change an answer, change it in a copy of the file from before, and pull that"
 Figures = dict[str, JsonValue]
 Send = Callable[[pl.DataFrame, pl.DataFrame], Figures]  # (open units, revoked tasks) -> figures of what was sent
 
@@ -209,7 +210,8 @@ def _long(state: ReviewState, tasks: pl.DataFrame) -> str:
     if (total := sum(by_kind.values())) < DAY:
         return ""
     items = f", {by_kind['item_flag']:,.0f} of them on items" if by_kind.get("item_flag", 0) >= 1 else ""
-    return f"about {total:,.0f} hours of reading{items}; with --minutes N a push hands out less, conversations first"
+    hint = "with --minutes N, also of all together, a push hands out less, conversations first"
+    return f"about {total:,.0f} hours of reading, of all reviewers together{items}; {hint}"
 
 
 def _with_gold(state: ReviewState) -> ReviewState:
@@ -256,10 +258,17 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         old = [(task, list[str](), list[str](), "", "") for task in sorted(unkeyed(state))]
         rows = [*old, *(task_conversion.record(sheet, guideline(), state.taxonomy) for sheet in open_sheets)]
         workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
+        kept, taken_out = {sheet.task.id for sheet in open_sheets}, Counter[str]()
+        for name, path in paths.items():
+            written = files.lines(path) if stamps[path] else ()
+            taken_out[name] = sum(
+                bool(row.cell("verdict")) and base_id(row.cell("task")) not in kept for row in written
+            )
         count = files.push(open_sheets, state.taxonomy, guideline(), paths)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
-            tmp.write_text(page_for("In a file"), encoding="utf-8")
-        return {"rows": count, "folder": str(folder)}
+            tmp.write_text(page_for("In a file") + files.traits_page(state.taxonomy), encoding="utf-8")
+        figures: Figures = {"rows": count, "folder": str(folder)}
+        return figures | ({"answered_rows_taken_out": dict(+taken_out), "then": CORRECT} if +taken_out else {})
 
     return send
 

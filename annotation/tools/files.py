@@ -70,6 +70,12 @@ def push(sheets: list[Sheet], taxonomy: Taxonomy, guideline: str, paths: dict[st
     return {name: len(rows[name]) for name in paths}
 
 
+def traits_page(taxonomy: Taxonomy) -> str:
+    """The section of the guidelines that lists what `*` may name."""
+    rows = (f"- `{t.slug}` ({t.name}): {t.definition} {t.hint}".rstrip() for t in taxonomy.traits)
+    return "\n".join(["", "## The slugs for `*`", "", *rows, ""])
+
+
 def _task_rows(sheet: Sheet, taxonomy: Taxonomy, guideline: str) -> list[dict[str, str]]:
     lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(sheet.turns, 1)]
     text = "\n".join(filter(None, [sheet.head, *lines]))

@@ -92,4 +92,4 @@ def test_a_push_of_more_than_a_day_says_how_long_it_takes(ws, monkeypatch):
     assert "time" not in push(ws, ["ann", "bo"], to=Files(), budget=1).counts.figures  # who limits a push knows
     result = push(ws, ["ann", "bo"], to=Files())
     hours = 10 * result.assignments.height
-    assert hours and str(result.counts.figures["time"]).startswith(f"about {hours} hours of reading; with --minutes N")
+    assert hours and str(result.counts.figures["time"]).startswith(f"about {hours} hours of reading, of all ")

@@ -1,5 +1,7 @@
 """review push, pull, status and adjudicate as people use them: files are edited, pulled and pushed again."""
 
+import shutil
+
 import polars as pl
 import pytest
 
@@ -19,7 +21,10 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
     folder = ws.root / "review"
     # without sections on other tools
-    assert (folder / "guidelines.md").read_text(encoding="utf-8") == page_for("In a file")
+    page = (folder / "guidelines.md").read_text(encoding="utf-8")
+    assert page.startswith(page_for("In a file"))
+    gore = ws.taxonomy["gore"]  # it asked for slugs, and named none
+    assert f"- `gore` ({gore.name}): {gore.definition} {gore.hint}\n" in page
     edit(folder / "ann.csv", yes)
     edit(folder / "bo.csv", lambda row: yes(row) if "blood" in row["text"] else no(row))
     assert review("pull", folder)["added"] == 8
@@ -90,7 +95,15 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     answer(ws, review, no)
     assert adjudicate()["reviews_left_out"] == {}
     assert labels(ws)["c1", "gore"] == ("absent", "agreed")
-    assert review("push", *TWO)["rows"] == {"ann": 0, "bo": 0}
+    copies = [shutil.copy(ws.root / "review" / f"{name}.csv", ws.root / f"{name}.csv") for name in ("ann", "bo")]
+    third = review("push", *TWO)  # their finished work left the files, and nothing said so
+    assert (third["rows"], third["answered_rows_taken_out"]) == ({"ann": 0, "bo": 0}, {"ann": 2, "bo": 2})
+    assert "answered_rows_taken_out" not in review("push", *TWO)
+    for copy in copies:  # what `then` and the review guide say of a change of mind
+        edit(copy, lambda row: {"verdict": "none" if row["trait"] == "*" else "unsure"})
+    assert review("pull", *copies)["added"] == 2
+    adjudicate()
+    assert labels(ws)["c1", "gore"] == ("unsure", "agreed")
 
 
 def test_the_guidelines_name_every_column_that_people_fill_in():
