@@ -178,6 +178,21 @@ def test_docs_and_checks_name_the_sources_that_keep_their_texts() -> None:
     assert named and set(named[1].split(", ")) == keeping
 
 
+def test_the_readme_and_the_first_lines_of_training_have_the_figures_of_its_table() -> None:
+    """The first lines had those of an older run, which no table showed any more."""
+    text = (DOCS / "training.md").read_text(encoding="utf-8")
+    first, table = text.split("\nFor anyone")[0], text.split("unseen cues: recall  svr_upper\n")[1].split("```")[0]
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
+    of_readme = re.findall(r"^(\w+) {3,}(\.\d{3}.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert of_readme and all(figures.split() == rows[name][:6] for name, figures in of_readme)
+    wanted = {figure for name in ("guard", "student", "safe_gdpo") for figure in (*rows[name][:2], rows[name][5])}
+    first, five_seeds = first.split("; over five seeds the student has ")
+    assert wanted <= set(re.findall(r"\.\d+", first))
+    means = [float(figure) for figure in re.findall(r"\.\d+", five_seeds)]
+    seeds = [re.findall(r"\.\d+", row) for row in re.findall(r"`? ((?:\.\d{3},\s){4}\.\d{3})", text)]
+    assert [sum(map(float, row)) / 5 for row in seeds] == pytest.approx(means[:3], abs=0.0005)
+
+
 def anchors(page: Path) -> set[str]:
     heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
