@@ -14,8 +14,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
-REMEDY = "raise `test` in [splits] (with --resplit where a release is there), or give --inject all"
-UNMEASURED = f"no safety row is in the test split: {REMEDY}"
+UNMEASURED = "no safety row is in the test split: raise `test` in [splits] (with --resplit where a release is there)"
 
 
 def release(
@@ -56,7 +55,9 @@ def release(
     unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"safety_rows": facts["safety_rows"], "withheld_traits": facts["withheld"], "changes": facts["changes"]}
-    figures |= {"safety_is_not_measured": UNMEASURED} if made.unmeasured else {}
+    figures |= (
+        {"safety_is_not_measured": UNMEASURED + ", or give --inject all" * (inject != "all")} if made.unmeasured else {}
+    )
     if (rare := facts["combinations"]) and rare["withheld"]:
         note = f"(fewer than {rare['k']} people share theirs)"
         figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {note}"}

@@ -43,14 +43,17 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
 
 @pytest.mark.slow
 @pytest.mark.parametrize("told_in_test", [True, False])
-def test_a_test_split_without_a_safety_row_is_named(workspace: store.Workspace, cli, told_in_test) -> None:
+def test_a_test_split_without_a_safety_row_is_named(workspace: store.Workspace, cli, monkeypatch, told_in_test) -> None:
     """A release with five safety rows had none to measure on, and `next` said to train on it."""
     rows, said = world.requests()  # the last four are the test split
     said = said if told_in_test else [*said[:36], *(label(row, verdict="absent", quote=None) for row in rows[36:])]
     ws = world.fill(workspace, rows, said)
     out = cli("release", "1.0.0", "-C", ws.root).out
     assert ("no safety row is in the test split" in out) == Release.open(ws.releases / "1.0.0").unmeasured
-    assert Release.open(ws.releases / "1.0.0").unmeasured == (not told_in_test)
+    assert Release.open(ws.releases / "1.0.0").unmeasured == ("--inject all" in out) == (not told_in_test)
+    monkeypatch.setattr(Release, "unmeasured", True)  # where it was given, it was advised again
+    out = cli("release", "1.1.0", "--inject", "all", "-C", ws.root).out
+    assert "no safety row is in the test split" in out and "give --inject all" not in out
 
 
 @pytest.mark.slow
