@@ -17,7 +17,7 @@ from exports.report import PAGE
 from exports.verify import CERTIFICATE
 from exports.withdraw import reasons
 from saferec_builder.core.counts import many
-from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.errors import ReleaseError, line
 from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
@@ -38,9 +38,11 @@ _OTHER_FOLDER = (
 SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Status:
-    """rows: per table; releases: their versions; spent: (model, requests, tokens_in, tokens_out, usd).
+    """What a workspace holds; printed, also as a notebook's result, it is the table of the command `status`.
+
+    rows: per table; releases: their versions; spent: (model, requests, tokens_in, tokens_out, usd).
 
     emptied: releases whose data `forget` deleted; withdrawn: version -> why it was withdrawn;
     unanswered: number of open tasks (review_status says whose); next: what to do now, as a sentence.
@@ -53,6 +55,22 @@ class Status:
     spent: pl.DataFrame
     unanswered: int
     next: str
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.rows))
+        lines = [
+            f"{name:<{width}}{rows:>13,}  {tables.TABLES[name].meaning.split('. ')[0].rstrip('.')}"
+            for name, rows in self.rows.items()
+            if rows
+        ]
+        for bill in self.spent.to_dicts():
+            paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
+            lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.2f} USD"))
+        marks = {version: f" (withdrawn: {reason})" for version, reason in self.withdrawn.items()}
+        marks |= dict.fromkeys(self.emptied, " (its data was deleted)")
+        marked = (version + marks.get(version, "") for version in self.releases)
+        lines += [line(f"releases: {', '.join(marked)}")] * bool(self.releases)
+        return "\n".join([*lines, f"next: {self.next}"])
 
 
 def status(ws: Workspace) -> Status:

@@ -60,6 +60,7 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
     fill(workspace, LINE[:there])
     assert f"`saferec-build {names}`" in summary.status(workspace).next
     lines = cli("status", "-C", workspace.root).out.splitlines()
+    assert repr(summary.status(workspace)).splitlines() == lines  # a notebook printed one line of 900 characters
     filled = there + (there > 2)  # readings come with the table of what was asked
     assert lines[-1].startswith("next: ") and len(lines) == filled + 1  # empty tables are not listed
 

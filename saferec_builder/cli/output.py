@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from saferec_builder.core import errors
 from saferec_builder.core.counts import Counts, many
-from saferec_builder.core.errors import plain
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import at_work
 
@@ -23,12 +23,8 @@ LABELS = {  # figures whose names say too little to people
     "rows_of_files": "rows of these files (a `*` is an answer, and each trait that it names or named is one more)",
     "id_conflicts": "id conflicts (listed by `saferec-build catalog merges --conflicts`)",
 }
+line = errors.line
 working = partial(at_work, partial(typer.echo, err=True))  # for a command that counts no steps
-
-
-def line(text: str) -> str:
-    """Text from outside as one line of a terminal, without control characters and line breaks."""
-    return plain(" ".join(text.splitlines()))
 
 
 def say(counts: Counts, as_json: bool, noun: str = "rows", *, writes: bool = True) -> None:

@@ -10,7 +10,7 @@ from saferec_builder import summary
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import workspace
 
 
 def init(
@@ -35,7 +35,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     """What the workspace holds, table by table, and what to do next."""
     state = summary.status(workspace.Workspace.open(folder))
     if not as_json:
-        typer.echo("\n".join(_lines(state)))
+        typer.echo(state)
         return
     figures: dict[str, JsonValue] = {"tables": state.rows, "releases": state.releases}
     figures |= {name: values for name in ("emptied", "withdrawn") if (values := getattr(state, name))}
@@ -43,20 +43,3 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     if state.spent.height:
         figures["spent"] = {row.pop("model"): row for row in state.spent.to_dicts()}
     say(Counts("status", skipped=sum(state.rows.values()), figures=figures), as_json)
-
-
-def _lines(state: summary.Status) -> list[str]:
-    width = max(map(len, state.rows))
-    lines = [
-        f"{name:<{width}}{rows:>13,}  {tables.TABLES[name].meaning.split('. ')[0].rstrip('.')}"
-        for name, rows in state.rows.items()
-        if rows
-    ]
-    for bill in state.spent.to_dicts():
-        paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
-        lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.2f} USD"))
-    marks = {version: f" (withdrawn: {reason})" for version, reason in state.withdrawn.items()}
-    marks |= dict.fromkeys(state.emptied, " (its data was deleted)")
-    marked = (version + marks.get(version, "") for version in state.releases)
-    lines += [line(f"releases: {', '.join(marked)}")] * bool(state.releases)
-    return [*lines, f"next: {state.next}"]

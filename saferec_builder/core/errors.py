@@ -108,6 +108,11 @@ def plain(text: str) -> str:
     return "".join("\ufffd" if _is_unsafe(c) else c for c in text)
 
 
+def line(text: str) -> str:
+    """Text from outside as one line of a terminal, without control characters and line breaks."""
+    return plain(" ".join(text.splitlines()))
+
+
 def _is_unsafe(char: str) -> bool:
     """Whether it is a control, a lone surrogate, or a mark that turns text around (joiners are part of letters)."""
     turns_text = char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
