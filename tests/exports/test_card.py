@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 import pytest
 
@@ -31,6 +32,12 @@ def test_the_hub_reads_the_card(manifest):
         path for files in configs.values() for path in files.values()
     }
     assert next(c for c in data["configs"] if c.get("default"))["config_name"] == "sft"
+    table = card.render(manifest).split("| config | rows |")[1].split("- `sft`")[0]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.M)) == set(configs)  # those without rows were listed with 0
+    if empty := set(manifest["counts"]) - set(configs):
+        assert re.findall(r"`(\w+)`", table.split("Without a row")[1])[1:] == [
+            c for c in manifest["counts"] if c in empty
+        ]
 
 
 def test_a_size_is_from_its_lower_end_to_below_its_upper_one(manifest):
