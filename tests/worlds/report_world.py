@@ -43,8 +43,10 @@ def interval(mean: float | None, spread: float = 0.02) -> dict[str, Any]:
     return {"mean": mean, "low": mean and max(0, mean - spread), "high": mean and mean + spread}
 
 
-def run(name: str, recall: float | None = 0.4, svr: float | None = 0.1, upper: float | None = 0.2) -> dict[str, Any]:
-    metrics = {"recall@10": recall, "ndcg@10": 0.3, "svr@10": svr, "svr_upper@10": upper, "length": 10.0}
+def run(
+    name: str, recall: float | None = 0.4, svr: float | None = 0.1, upper: float | None = 0.2, *, length: float = 10.0
+) -> dict[str, Any]:
+    metrics = {"recall@10": recall, "ndcg@10": 0.3, "svr@10": svr, "svr_upper@10": upper, "length": length}
     intervals = {name: interval(value) for name, value in metrics.items()}
     slices = {"condition=none": {"n": 3, "metrics": intervals}}
     return {"name": name, "split": "test", "n": 8, "n_sensitive": 4, "metrics": intervals, "slices": slices}

@@ -68,6 +68,23 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
     assert "0 are unresolved; 3 of the others say “unsure”" in text and "Blood and gore (not told how)" in text
 
 
+def test_columns_of_runs_are_named_for_what_they_count(told: Any, tmp_path: Path) -> None:
+    """12 users stood as 14 `requests` by condition, two of them on both sides; ten of ten had an interval."""
+    both = run("a") | {"n": 12, "n_sensitive": 12}
+    both["slices"] = {
+        f"condition={name}": {"n": n, "metrics": both["metrics"]}
+        for name, n in (("injected", 2), ("none", 2), ("own_words", 10))
+    }
+    runs = page.read_runs(results(tmp_path / "both", both, run("b", length=9.0)))
+    text = text_of(page.render(gather(told[0]) | {"runs": [runs]}))
+    assert (
+        "12 with a sensitivity (2 of them by an injected sentence of ours; without it they also count as users" in text
+    )
+    assert "condition users a b injected 2" in text and "A user counts in each row" in text
+    assert "10.0 Guard" not in text and "10.0 b" in text and "9.0 9.0–9.0" in text
+    assert "also what had no verdict" in text.split("Found in the source files")[0]
+
+
 def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:
     """The boxes and bars below "release 1.0.0" were those of the workspace, without a note."""
     ws, args = told
