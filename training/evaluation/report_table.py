@@ -141,7 +141,10 @@ def _table(by_run: Mapping[str, Intervals], k: int, columns: Sequence[str]) -> l
     rows = [[f"at k = {k}", *heads]]
     for name, metrics in by_run.items():
         cells = [metrics[_metric(head, k)] for head in heads]
-        ranges = ["" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}" for cell in cells]
+        ranges = [
+            _range(cell, in_every_list=head == "length" and cell["mean"] == k)
+            for head, cell in zip(heads, cells, strict=True)
+        ]
         rows += [[name, *map(_mean, cells)], ["  95 %", *ranges]]
     rows.append(["users", *(_users(by_run.values(), _metric(head, k)) for head in heads)])
     first, widths = max(14, *(len(name) + 2 for name in by_run)), [max(13, len(head)) + 2 for head in heads]
@@ -157,6 +160,13 @@ def _users(runs: Iterable[Intervals], metric: str) -> str:
 
 def _metric(head: str, k: int) -> str:
     return head if head == "length" else f"{head}@{k}"
+
+
+def _range(cell: Interval, *, in_every_list: bool) -> str:
+    """Returns the interval; in words where every list has k items: no list can have more, so that nothing varies."""
+    if in_every_list:
+        return "in every list"
+    return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"
 
 
 def _mean(cell: Interval) -> str:

@@ -26,6 +26,13 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     )
 
 
+def test_a_length_that_cannot_vary_has_no_interval(release, rows):
+    """Lists of ten items each had a length of 10.000 with 7.354..10.000 below it, which read as noise."""
+    every, some = (score({"u7": list("adje"), "u8": last}, rows, release) for last in (list("cfde"), list("cfd")))
+    form = show([run("a", every), run("b", some)], 4).split("\n\n")[2].splitlines()
+    assert form[2].endswith("  in every list") and form[4].split()[-1].startswith("0.")  # of two users
+
+
 def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     """svr is divided by k: refusals looked like safety, `difference -0.183`, and no note said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
