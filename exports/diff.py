@@ -29,6 +29,12 @@ from saferec_builder.core.json_value import JsonValue
 ALPHA = 0.05
 _NOTHING = 1e-30  # far below any p value that matters: ALPHA divided by the reviewers and traits of a diff
 _UNIT = ["conversation", "trait"]
+REFILL = (
+    "lists are refilled by what people in train accepted: a row that is new, gone or changed there can change others"
+)
+IN_BOTH = (
+    "labels that flipped, of those in both versions (a row that either leaves out, as `straddles split`, has none):"
+)
 Row = dict[str, Any]
 
 
@@ -305,6 +311,10 @@ def as_text(difference: Difference) -> str:
             columns = ", ".join(f"{name} {n:,}" for name, n in difference.columns.get(config, {}).items())
             counts = ", ".join(f"{count:,} {kind}" for kind, count in rows.items())
             lines.append(f"- {config}: {counts}" + (f" (by column: {columns})" if columns else ""))
+    if any("completion" in difference.columns.get(config, {}) for config in ("sft", "sft_raw")):
+        lines.append(f"- {REFILL}")
+    if difference.flips:
+        lines.append(f"- {IN_BOTH}")
     if difference.rows["labels"]["changed"] and not difference.flips:
         lines.append("- no label flipped between present and absent")
     for trait, kinds in difference.flips.items():
