@@ -19,6 +19,7 @@ from saferec_builder.proposing.rules import cues
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
+REMEDY = "a model (--proposer openai:MODEL), people ([review] audit), and learned, once they judged enough such texts"
 FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}  # what is sent of a text
 
 
@@ -81,7 +82,8 @@ def propose(
     if all(step.way == "rules" for step in steps) and not dry_run:
         with_cues = cues.traits()  # the rules never propose another trait, whatever a text says
         if no_cues := [slug for slug in texts.taxonomy.slugs if slug not in with_cues]:
-            counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": no_cues})
+            figure = {"rules_know_no_cues_of": no_cues, "what_reads_these": REMEDY}
+            counts = replace(counts, figures={**counts.figures, **figure})
     return ProposeResult(counts, sum(job.spent for job in all_jobs), "readings" if len(all_jobs) > 1 else noun)
 
 

@@ -183,7 +183,8 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
     trait = '[[trait]]\nslug = "{}"\nname = "A"\ndefinition = "A."\ntopics = ["Is it"]\n'
     (workspace.root / "mine.toml").write_text('version = "1"\n' + trait.format("gambling") + trait.format("gore"))
     own_taxonomy(workspace)
-    assert cli(*command).json["rules_know_no_cues_of"] == ["gambling"]
+    figures = cli(*command).json
+    assert figures["rules_know_no_cues_of"] == ["gambling"] and "--proposer openai:MODEL" in figures["what_reads_these"]
 
 
 def test_what_the_rules_cannot_read_is_left_to_a_model(
