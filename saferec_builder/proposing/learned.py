@@ -133,6 +133,8 @@ class Learned:
         e = self.examples
         if not e.enough:  # nothing has to be trained
             return Standing(e.found, None, None)
+        if not self.trained:
+            LOG.warning("propose: learned is trained once for these labels, to compare its precision with the rules'")
         folds = np.array(e.folds[: len(self.scores)])
         claimed = np.zeros_like(e.judged)
         for n in range(FOLDS):

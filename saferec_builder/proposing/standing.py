@@ -6,6 +6,7 @@ from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.storage import whole_files
 from saferec_builder.storage.workspace import Workspace
 
+_NOT_LEARNED = "those of audits, controls, gold and the test split do not count"
 _FILE = "tables/standing.json"  # stored because measuring it trains five models
 
 
@@ -25,13 +26,12 @@ class Standing:
 
     def __str__(self) -> str:
         if self.found < ENOUGH:
-            return (
-                f"scores only: people have found {self.found} of the {ENOUGH} sensitivities that it needs before it "
-                "claims any (those of audits, controls, gold and the test split do not count)"
-            )
+            needs = f"{ENOUGH} sensitivities that it needs before it claims any"
+            return f"scores only: people have found {self.found} of the {needs} ({_NOT_LEARNED})"
         ours, rules = (f"{p:.2f}" if p is not None else "none" for p in (self.precision, self.ruled))
         role = "proposes beside the rules" if self.ready else "proposes only where it is named"
-        return f"{role}: cross-validated precision {ours}, rules {rules}, {self.found} sensitivities found by people"
+        people = f"{self.found} sensitivities found by people ({_NOT_LEARNED})"
+        return f"{role}: cross-validated precision {ours}, rules {rules}, {people}"
 
 
 def remembered(ws: Workspace, basis: str) -> Standing | None:
