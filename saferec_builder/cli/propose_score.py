@@ -12,7 +12,7 @@ from saferec_builder.cli.output import Folder, Json
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import truth
 from saferec_builder.proposing import evaluation, human_labels as ground_truth
-from saferec_builder.proposing.calibration import Bin, Rates
+from saferec_builder.proposing.calibration import ENOUGH, Bin, Rates
 from saferec_builder.proposing.evaluation import Score
 from saferec_builder.storage.workspace import Workspace
 
@@ -45,7 +45,8 @@ def propose_score(
 
 
 def _lines(score: Score, gold: str) -> list[str]:
-    lines = [f"{score.proposer} against {gold}: {score.read:,} read, {score.open:,} claims nobody judged"]
+    judged = f"{score.read:,} read whose truth is known, {score.open:,} claims on them that it says nothing about"
+    lines = [f"{score.proposer} against {gold}: {judged}"]
     lines += [_line(slug, rates) for slug, rates in score.traits.items()] + [_line("all", score.all)]
     lines += [f"recall (R, F, found) is {score.recall_is}"] if score.recall_is else []
     lines += [f"recall of {form}: {share:.2f}" for form, share in score.recall_of.items()]
@@ -56,7 +57,8 @@ def _lines(score: Score, gold: str) -> list[str]:
     if score.ece is not None:
         lines += [f"calibration: ECE {score.ece:.3f}", *map(_bar, score.reliability)]
     if score.ece_calibrated is not None:
-        lines.append(f"isotonic, held out: ECE {score.ece_of_traits_with_50:.3f} -> {score.ece_calibrated:.3f}")
+        change = f"ECE {score.ece_of_traits_with_50:.3f} -> {score.ece_calibrated:.3f}"
+        lines.append(f"isotonic, held out, only of traits with {ENOUGH} judged claims: {change}")
     if deletion := score.deletion:
         share = "n/a" if deletion.fell is None else f"{deletion.fell:.2f}"
         lines.append(f"deletion test: {share} of {deletion.answered:,} claims fell without their evidence")
