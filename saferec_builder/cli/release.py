@@ -55,9 +55,7 @@ def release(
     unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"safety_rows": facts["safety_rows"], "withheld_traits": facts["withheld"], "changes": facts["changes"]}
-    figures |= (
-        {"safety_is_not_measured": UNMEASURED + ", or give --inject all" * (inject != "all")} if made.unmeasured else {}
-    )
+    figures |= {"safety_is_not_measured": _unmeasured(inject)} if made.unmeasured else {}
     if (rare := facts["combinations"]) and rare["withheld"]:
         note = f"(fewer than {rare['k']} people share theirs)"
         figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {note}"}
@@ -68,6 +66,10 @@ def release(
     counts = Counts("release", size * made.new, size * (not made.new), dropped, figures)
     say(counts, as_json, "conversations")
     onward(ws, as_json or bool(made.advice))
+
+
+def _unmeasured(inject: str | None) -> str:
+    return UNMEASURED + ", or give --inject all" * (inject != "all")
 
 
 def _explain(as_json: bool) -> None:
