@@ -100,7 +100,7 @@ def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tu
         seekers = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
         others = rest.filter(pl.col("seeker").is_in(seekers.implode()))["conversation"]
         receipts[n] = replace(receipt, more=others.n_unique())
-    return _erasure(ws, rows, revisions, forgotten, old), receipts
+    return _erasure(ws, posts, rows, revisions, forgotten, old), receipts
 
 
 def _wish(ws: Workspace, posts: pl.DataFrame, source: str, name: str, only: str) -> wishes.Wish:
@@ -178,7 +178,12 @@ def _old_names(ws: Workspace, name: str, wish: wishes.Wish, mined: pl.Series) ->
 
 
 def _erasure(
-    ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair], old_names: set[str]
+    ws: Workspace,
+    standing: pl.DataFrame,
+    rows: pl.DataFrame,
+    revisions: pl.DataFrame,
+    forgotten: set[Pair],
+    old_names: set[str],
 ) -> Erasure:
     remaining = rows.join(revisions, on=["conversation", "digest"], how="anti")
     erased = rows.join(revisions, on=["conversation", "digest"], how="semi")
@@ -187,6 +192,12 @@ def _erasure(
     seekers = ended["seeker"].drop_nulls().unique()
     seekers = seekers.filter(~seekers.is_in(remaining["seeker"].drop_nulls().implode()))
     posts = ended.select("source", "source_id").drop_nulls()
+    # by their ids, too: a file may hold the same posts under another name, or under none; of a thread on Reddit these
+    # are their own posts only, since its other posts are of other people
+    theirs = standing.join(ended, "conversation", "semi").drop_nulls("source_id")
+    is_theirs = pl.col("seeker").is_in([key for _, key in forgotten]).fill_null(False)
+    theirs = theirs.filter(is_theirs | (pl.col("source") != Source.reddit)).select("source", "source_id")
+    forgotten = forgotten | _keyed_ids(ws, theirs)
     others = [*ids_of(ws, whole), *seekers]
     others += [formats.pseudonym(dataset, seeker) for dataset in dataset_names(ws) for seeker in seekers]
     design, assignments, labels, reviews = (
@@ -201,7 +212,7 @@ def _erasure(
     return Erasure(
         forgotten=sorted(forgotten),
         revisions=revisions.rows(),
-        ids=sorted({(source, wishes.id_key(source, post.strip(), ws.secret)) for source, post in posts.iter_rows()}),
+        ids=sorted(_keyed_ids(ws, posts)),
         whole={name: f"gone-{secrets.token_hex(8)}" for name in whole},
         inputs=erased.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
         others=others,
@@ -209,3 +220,8 @@ def _erasure(
         tasks=sorted({*tasks(sent), *unsent}),
         tombstones=sampling_design.tombstones(design, assignments, labels, reviews, whole).to_dicts(),
     )
+
+
+def _keyed_ids(ws: Workspace, posts: pl.DataFrame) -> set[Pair]:
+    """Rows of FORGOTTEN for ids (source, source_id) as their sources have them."""
+    return {(source, wishes.id_key(source, post.strip(), ws.secret)) for source, post in posts.iter_rows()}

@@ -1,13 +1,16 @@
 """Removal requests are honoured in every spelling of a source, an author or an id."""
 
+import json
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.mining import conversations as mine, removals
 from saferec_builder.sources import conversation_rows as conversations
-from saferec_builder.storage import tables
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import reddit_dump as dump
 from tests.worlds.mined import EMPTY, talk
 from tests.worlds.source_lines import chat
 
@@ -117,3 +120,31 @@ def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
         header, *rest = path.read_bytes().decode(coding.removesuffix("-sig")).splitlines()
         assert rest == ["messages,,somebody-who-waits"]
         assert header.startswith("\ufeff") == (coding == "utf-8-sig")  # a spreadsheet knows UTF-8 by this mark
+
+
+@pytest.mark.parametrize("name", ["ann", "a1"])
+@pytest.mark.parametrize("source", ["messages", "reddit"])
+def test_a_file_that_names_no_author_or_another_brings_nobody_back(workspace, tmp_path, cli, source, name):
+    """An author was known by name alone: with their id, but another author, their conversation was mined again. Whoever
+    they have answered keeps a conversation, without the answer."""
+
+    def mined(author):
+        if source == "messages":
+            mine = {"id": "a1", "messages": [{"role": "user", "content": f"A calm film? {author}"}]}
+            rows = [mine | ({"user": author} if author else {}), json.loads(chat("b2", "Any?", user="bo"))]
+        else:
+            author = author or "renamed"
+            rows = [dump.submission(1, id="a1", author=author), dump.submission(2, id="b2", author="bo")]
+            rows += [dump.comment(3, "b2", author=author)]
+        path = dump.write(tmp_path / "dump.jsonl", rows)
+        counts = cli("mine", source, path, "-C", workspace.root, "--json").json
+        ids = store.read(workspace, tables.CONVERSATIONS)["source_id"].sort().to_list()
+        return counts["dropped"].get(removals.REMOVED, 0), [i.removeprefix("t3_") for i in ids]
+
+    assert mined("ann") == (0, ["a1", "b2"])
+    assert cli("forget", name, "-C", workspace.root).code == 0
+    for author in (None, "somebody-else", "ann"):
+        dropped, ids = mined(author)
+        assert dropped and ids == ["b2"], author
+    drops = store.read(workspace, tables.DROPS).filter(pl.col("reason") == removals.REMOVED)
+    assert "dump.jsonl:1" in drops["place"].to_list()
