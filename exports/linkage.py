@@ -23,11 +23,13 @@ from exports.folder import facts_of
 from exports.manifest_types import Facts
 from exports.required_version_bump import table
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.mining.removals import FILE
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace, read, shared
 
 ELSEWHERE = "not mined here"
 TOGETHER = "together"
+MANY = 5  # conversations that a message names
 CHANCE = 1e-4  # significance level at which rows count as sorted in an order of the source
 Candidates = NDArray[np.bool_]  # for each conversation of the source whether it is still a candidate
 Attack = Callable[[int], Candidates | None]  # place of a released conversation -> candidates; None: no information
@@ -35,12 +37,38 @@ Attack = Callable[[int], Candidates | None]  # place of a released conversation 
 
 @dataclass(frozen=True)
 class Linkage:
-    """`found` has source, with_text, attack (the last is "together"), and the conversations found and of."""
+    """`found` has source, with_text, attack (the last is "together"), and the conversations found and of. `again`:
+    (conversation: its released id, source, source_id) of those that any attack finds though their texts stay out."""
 
     found: pl.DataFrame
     conversations: int  # released ones
     elsewhere: int  # those of them that are not mined here, and not examined
     candidates: int  # conversations of the sources, as mined here
+    again: pl.DataFrame
+
+    @property
+    def labelled(self) -> dict[str, dict[str, int]]:
+        """Source, in words -> attack -> conversations found."""
+        groups = self.found.group_by("source", "with_text", "of", maintain_order=True)
+        return {
+            f"{source}, {'with' if with_text else 'without'} its texts, of {total:,} found by": dict(
+                rows.select("attack", "found").iter_rows()
+            )
+            for (source, with_text, total), rows in groups
+        }
+
+    @property
+    def advice(self) -> str | None:
+        """What to do about those who are found."""
+        if self.again.is_empty():
+            with_texts = self.found.filter(pl.col("with_text") & (pl.col("found") > 0)).height
+            return "by texts everybody is found: publish it gated (the default)" if with_texts else None
+        rows = [f"{source} {post}" for source, post in self.again.select("source", "source_id").iter_rows()]
+        more = f" and {len(rows) - MANY} more (--json lists all in `again`)" if len(rows) > MANY else ""
+        return (
+            f"leave out who is found: write source and source_id of each into {FILE} ({', '.join(rows[:MANY])}{more}),"
+            " release a major version, and look again: others may be alone then"
+        )
 
 
 @dataclass(frozen=True)
@@ -71,13 +99,16 @@ def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Link
         if sides.rows.is_empty():
             raise ReleaseError(f"{release}: none of its conversations is mined in {ws.root}: mine its sources first")
         conversations = sides.rows.height + sides.elsewhere
-        return Linkage(_found(sides.rows, attacks(sides)), conversations, sides.elsewhere, sides.source.height)
+        hits = _hits(sides)
+        again = hits.filter("found", ~pl.col("with_text")).select("conversation", "source", "source_id")
+        again = again.unique(maintain_order=True)
+        return Linkage(_counted(hits), conversations, sides.elsewhere, sides.source.height, again)
 
 
 def worst(ws: Workspace, folder: Path, sources: Collection[str]) -> dict[str, tuple[int, int]]:
     """Returns source -> (conversations that the best attack finds, of how many), for a release of this workspace."""
     sides = joined(ws, folder, sources=sources)
-    by_source = _found(sides.rows, attacks(sides)).group_by("source").agg(pl.col("found", "of").max())
+    by_source = _counted(_hits(sides)).group_by("source").agg(pl.col("found", "of").max())
     return {source: (found, total) for source, found, total in by_source.sort("source").iter_rows()}
 
 
@@ -114,17 +145,23 @@ def _shapes(folder: Path, facts: Facts) -> pl.DataFrame:
     return requests.select("conversation", shape=shape)
 
 
-def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
-    hits: dict[str, list[bool]] = {name: [] for name in (*attacks, TOGETHER)}
-    for place, truth in enumerate(rows["truth"].to_list()):
-        masks = {name: attack(place) for name, attack in attacks.items()}
+def _hits(sides: Joined) -> pl.DataFrame:
+    """Whether each attack finds each conversation: conversation, source, source_id, with_text, attack, found."""
+    rows, truths, attempts = sides.rows, sides.rows["truth"].to_list(), attacks(sides)
+    hits: dict[str, list[bool]] = {name: [] for name in (*attempts, TOGETHER)}
+    for place, truth in enumerate(truths):
+        masks = {name: attack(place) for name, attack in attempts.items()}
         for name, mask in masks.items():
             hits[name].append(identifies([mask], truth))
         hits[TOGETHER].append(identifies(masks.values(), truth))
     texts = (pl.col("turns").list.len().fill_null(0) > 0).any().over("source")
-    parts = rows.select("source", with_text=texts)
-    results = pl.concat(parts.with_columns(attack=pl.lit(name), found=pl.Series(hit)) for name, hit in hits.items())
-    groups = results.group_by("source", "with_text", "attack", maintain_order=True)
+    ids = sides.source["source_id"].gather(truths)
+    parts = rows.select("conversation", "source", ids.alias("source_id"), with_text=texts)
+    return pl.concat(parts.with_columns(attack=pl.lit(name), found=pl.Series(hit)) for name, hit in hits.items())
+
+
+def _counted(hits: pl.DataFrame) -> pl.DataFrame:
+    groups = hits.group_by("source", "with_text", "attack", maintain_order=True)
     return groups.agg(pl.col("found").sum(), of=pl.len()).sort("source", maintain_order=True)
 
 

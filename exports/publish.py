@@ -6,7 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from exports import folder, hub, removals_since_release, required_version_bump as versioning, signing, verify, withdraw
+from exports import (
+    folder,
+    hub,
+    linkage,
+    removals_since_release,
+    required_version_bump as versioning,
+    signing,
+    verify,
+    withdraw,
+)
 from exports.checks import check_version
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError, UsageError
@@ -43,12 +52,14 @@ def publish(
     gated: bool = True,
     dry: bool = False,
     sign: Path | None = None,
+    found_again: bool = False,
 ) -> Published:
     """Copies a version (default: the newest) to the folder `to`, or sends it to the Hub if `to` is not given.
 
     repo: NAMESPACE/NAME, default [dataset] repo. public: everybody may find it. gated: readers must first agree to
-    share their name. dry: nothing is changed. sign: an SSH key; SHA256SUMS.sig is added to the release. Raises
-    ReleaseError if the version was withdrawn, or if somebody in it has asked to be removed since.
+    share their name. dry: nothing is changed. sign: an SSH key; SHA256SUMS.sig is added to the release. found_again:
+    the publisher agrees that people are found again. Raises ReleaseError if the version was withdrawn, if somebody in
+    it has asked to be removed since, or if linkage.worst finds anybody whose text stays out and nobody has agreed.
     """
     if to is not None and (repo or public or not gated):
         raise UsageError("publish --to: --repo, --public and --no-gate are for the Hub: leave them out, or say --hub")
@@ -60,6 +71,8 @@ def publish(
         verify.check_outside(to, ws.releases)
     with alone(ws, "publish"):
         _refuse_removed(ws, release)
+        if not found_again:
+            _refuse_found(ws, release)
         with _signed(release, None if dry else sign):
             if to is None:
                 return _send(release, repo or ws.config.dataset.repo, public, gated, dry)
@@ -111,3 +124,15 @@ def _refuse_removed(ws: Workspace, release: Path) -> None:
         f" {remedy}, which is without them; if {release.name} is out already,"
         f" `saferec-build withdraw {release.name}` takes it back"
     )
+
+
+def _refuse_found(ws: Workspace, release: Path) -> None:
+    """Raises ReleaseError if whoever has a source finds its conversations in the release, though their texts stay out.
+    It looks anew: what is mined since may tell more, or show others who are alike."""
+    silent = folder.facts_of(release)["silent"]
+    found = linkage.worst(ws, release, silent) if silent else {}
+    if again := ", ".join(f"{source} {n:,} of {of:,}" for source, (n, of) in found.items() if n):
+        raise ReleaseError(
+            f"release {release.name}: conversations are found again in their source ({again}), though it keeps their"
+            f" texts: `saferec-build linkage {release.name}` says which, and what to do; --found-again publishes it so"
+        )

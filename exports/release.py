@@ -89,11 +89,13 @@ class Release:
         gated: bool = True,
         dry: bool = False,
         sign: Path | str | None = None,
+        found_again: bool = False,
     ) -> publishing.Published:
         """Publishes as publish.publish does; raises UsageError outside a workspace, as only that knows of removals."""
         ws = Workspace.open(self.folder.resolve().parent.parent)
         folder, key = (Path(path) if path else None for path in (to, sign))
-        return publishing.publish(ws, self.version, to=folder, repo=repo, public=public, gated=gated, dry=dry, sign=key)
+        options = {"public": public, "gated": gated, "dry": dry, "found_again": found_again}
+        return publishing.publish(ws, self.version, to=folder, repo=repo, sign=key, **options)
 
 
 @shared
@@ -130,7 +132,8 @@ def _advice(facts: Facts, shares: config.Splits, found: Mapping[str, tuple[int, 
     split."""
     if any(hits for hits, _ in found.values()):
         return (
-            f"do not publish it: `saferec-build linkage {facts['version']}` says by what conversations are found again"
+            f"do not publish it: `saferec-build linkage {facts['version']}` says by what conversations are found again,"
+            " and what to do"
         )
     sizes = facts["counts"]["grpo"]
     share = sizes["test"] / max(1, sum(sizes.values()))

@@ -26,11 +26,9 @@ def linkage(
     The source is what this workspace has mined of it. Nothing is written.
     """
     result = attack.linkage(Workspace.open(folder), release, key)
-    figures: dict[str, JsonValue] = {"found": result.found.to_dicts()} if as_json else {}
-    groups = result.found.group_by("source", "with_text", "of", maintain_order=True)
-    for (source, with_text, total), rows in () if as_json else groups:
-        label = f"{source}, {'with' if with_text else 'without'} its texts, of {total:,} found by"
-        figures[label] = dict(rows.select("attack", "found").iter_rows())
+    lists = {"found": result.found.to_dicts(), "again": result.again.to_dicts()}
+    figures: dict[str, JsonValue] = {**(lists if as_json else result.labelled)}
+    figures |= {"next": result.advice} if result.advice else {}
     dropped = {attack.ELSEWHERE: result.elsewhere} if result.elsewhere else {}
     compared = result.conversations - result.elsewhere
     say(Counts("linkage", compared, dropped=dropped, figures=figures), as_json, "")

@@ -22,6 +22,7 @@ def publish(
     gated: Annotated[bool, typer.Option("--gate/--no-gate", help="Readers agree to share their name first.")] = True,
     dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, change nothing.")] = False,
     sign: Annotated[Path | None, typer.Option(help="SSH key that signs SHA256SUMS.", show_default=False)] = None,
+    found_again: Annotated[bool, typer.Option("--found-again", help="Though people are found in its source.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
@@ -29,7 +30,8 @@ def publish(
     if (to is None) == (not hub):
         raise typer.BadParameter("say where: --to FOLDER or --hub", param_hint="--to / --hub")
     ws = Workspace.open(folder)
-    result = stage.publish(ws, version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
+    options = {"public": public, "gated": gated, "dry": dry, "found_again": found_again}
+    result = stage.publish(ws, version, to=to, repo=repo, sign=sign, **options)
     if on_hub := result.on_hub:
         figures: dict[str, JsonValue] = {"dry_run": True} if dry else {}
         figures |= {"url": on_hub.url, "tag": on_hub.tag, "commit": on_hub.commit, "deleted_there": on_hub.deleted}

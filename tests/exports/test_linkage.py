@@ -92,7 +92,7 @@ def test_texts_and_days_find_everybody(ws: store.Workspace) -> None:
     linked = linkage.linkage(ws, ws.releases / "2.0.0")
     everybody = dict.fromkeys(("digest", "time", "people", "texts", "together"), linked.conversations)
     assert found(linked) == NOBODY | everybody
-    assert linked.found["with_text"].all()
+    assert linked.found["with_text"].all() and linked.advice and "publish it gated" in linked.advice
 
 
 @pytest.mark.parametrize("name", ["digest", "source_id"])
@@ -215,6 +215,30 @@ def test_whoever_alone_has_such_rows_in_a_split_is_found(ws: store.Workspace) ->
     first = (rows["split"] == "test").arg_true()[0]
     alone = rows.with_row_index("n").with_columns(shape=pl.when(pl.col("n") != first).then("shape"))
     assert (hits(rows, source, "rows"), hits(alone, source, "rows")) == (0, 1)
+
+
+def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli, tmp_path: Path) -> None:
+    """Nobody has read one of the four requests in the test split. `linkage` said that one was found and no more, and
+    `publish` copied the release without a word."""
+    ws = store.Workspace.create(tmp_path / "ws")
+    rows, labels = world.requests()
+    world.fill(ws, posts(rows), labels[:-1])
+    world.for_few(ws)
+    assert "next: do not publish it" in cli("release", "1.0.0", "-C", ws.root).out
+    advice = "write source and source_id of each into removals.csv (hf:chats post-39), release a major version"
+    assert advice in cli("linkage", "1.0.0", "-C", ws.root).out
+    assert [row["source_id"] for row in cli("linkage", "1.0.0", "-C", ws.root, "--json").json["again"]] == ["post-39"]
+    for options in ((), ("--dry-run",)):
+        refused = cli("publish", "--to", tmp_path / "out", *options, "-C", ws.root)
+        assert (
+            refused.code == 1 and "(hf:chats 1 of 39)" in refused.err and "`saferec-build linkage 1.0.0`" in refused.err
+        )
+    assert not (tmp_path / "out").exists()
+    assert cli("publish", "--to", tmp_path / "out", "--found-again", "-C", ws.root).code == 0
+    (ws.root / "removals.csv").write_text("source,source_id,author\nhf:chats,post-39,\n")
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    assert "next" not in cli("linkage", "2.0.0", "-C", ws.root).out
+    assert cli("publish", "--to", tmp_path / "out2", "-C", ws.root).code == 0
 
 
 def test_two_sources_are_told_apart_by_their_names(ws: store.Workspace) -> None:
