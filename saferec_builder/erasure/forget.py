@@ -247,6 +247,10 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
     if emptied:
         todo.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
         todo.append("models that were trained on these releases: train them again on the next version")
+        todo.append(
+            "`diff` and the report cannot compare anything with these releases once their data is deleted: run `diff`"
+            " before, or compare later versions with each other"
+        )
     if not erasure.revisions:  # only people who were erased before: that run listed the rest
         return todo
     batches = workspace.read(ws, tables.BATCHES)
