@@ -63,6 +63,7 @@ class Screening:
 
 @dataclass(frozen=True)
 class _List:
+    place: str
     model: str
     request: str | None
     group: str
@@ -101,14 +102,17 @@ def screen(
     lookup.known_domain(domain)
     slugs = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
     lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _parse)
-    by_request = {(x.model, n if x.request is None else x.request): x for n, x in reversed([*enumerate(lists)])}
-    unique = [*reversed(by_request.values())]  # the first of each model for each request
-    lists, repeated = unique, len(lists) - len(unique)
-    dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": repeated} if repeated else {})
+    first: dict[tuple[str, str | int], _List] = {}  # of each model for each request
+    for n, ranked in enumerate(lists):
+        earlier = first.setdefault((ranked.model, n if ranked.request is None else ranked.request), ranked)
+        if earlier is not ranked:
+            detail = f"the model's list in line {earlier.place.rpartition(':')[2]} counts"
+            drops.append(sources.drop("screen", "lists", ranked.place, "request twice", detail))
+    lists, dropped = [*first.values()], tables.DROPS.frame(drops)
     if not lists:
-        first = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
+        fault = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
         example = '{"model": ..., "titles": [...]}'
-        raise SourceError(f"{path}: no list of titles{first}: expected JSON lines such as {example}")
+        raise SourceError(f"{path}: no list of titles{fault}: expected JSON lines such as {example}")
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     if items.is_empty():
         raise SourceError(
@@ -123,7 +127,8 @@ def screen(
     kinds = Counter(_kind(*read.named[n]) for indices in read.shown for n in indices)
     figures = {"titles": kinds.total(), "linked": kinds["found"]}
     figures |= {kind: kinds[kind] for kind in ("ambiguous", "not_found", "no_title")}
-    counts = Counts("screen", added=len(lists), dropped=dropped, figures=figures)
+    examples = sources.examples(dropped)
+    counts = Counts("screen", len(lists), dropped=sources.reasons(dropped), figures=figures, examples=examples)
     names = {row["item"]: titles.dated(row) for row in items.select("item", "title", "year").to_dicts()}
     return Screening(
         counts, _rates(read, slugs), _unknown(read, slugs), _causes(read, slugs, names), _differences(read, slugs)
@@ -142,7 +147,7 @@ def _parse(place: str, row: Row) -> list[_List]:
     if not any(stripped := [title.strip() for title in entries]):
         raise Left("empty list", "a list without a title shows nothing")
     request, group = _name(row, "id", "context"), _name(row, "group", "dialog_id")
-    return [_List(_name(row, "model") or "lists", request, group or request or f"line {place}", stripped)]
+    return [_List(place, _name(row, "model") or "lists", request, group or request or f"line {place}", stripped)]
 
 
 def _name(row: Row, *fields: str) -> str | None:

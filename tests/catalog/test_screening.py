@@ -42,6 +42,8 @@ def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
     rows = [_list("a", "1", *titles), _list("a", "1", "Babe"), {"model": "a", "titles": "Alien"}, _list("a", "2", " ")]
     screened = screening.screen(ws, _file(tmp_path, rows), k=6, traits=["gore"])
     assert screened.counts.dropped == {"no titles": 1, "empty list": 1, "request twice": 1}
+    assert screened.counts.examples["request twice"] == "recs.jsonl:2: the model's list in line 1 counts"
+    assert screened.counts.examples["no titles"].startswith("recs.jsonl:3: found 'Alien', expected titles")
     # of the first six Alien is violated, Babe (1995) is clear, and four are unknown, each for another reason
     (rate,) = screened.rates.to_dicts()
     assert (rate["shown"], rate["violated"], rate["clear"], rate["unknown"]) == (6, 1 / 6, 1 / 6, 4 / 6)
