@@ -226,7 +226,7 @@ def without_surrogates(value: Outside) -> Outside | Left:
 def whole_number(text: str, name: str) -> int:
     """Returns the number that a field must hold; raises `Left` where it is none."""
     if not (number := digits(text)):
-        raise Left("not a number", f"{name}: {seen(text)}")
+        raise Left("not a number", f"{name}: {seen(text)}, expected a whole number, 0 or more")
     return int(number)
 
 
@@ -321,7 +321,9 @@ def _csv_lines(
         if others is not None and (unknown := [name for name in header if name and name not in {*expected, *others}]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
         cells = partial(_csv_row, header, delimiter)
-        yield from ((f"{path.name}:{n}", cells(record)) for n, record in _csv_records(reader) if record)
+        for n, record in _csv_records(reader):
+            if isinstance(record, Left) or any(map(str.strip, record)):  # spreadsheets write ;;;; for an empty row
+                yield f"{path.name}:{n}", cells(record)
 
 
 def header(path: Path) -> list[str]:
