@@ -84,6 +84,9 @@ def read(
     figures: Counter[str] = Counter()
     for facts in (*first.values(), *second.values()):
         figures.update(facts)
+    if figures["lines"]:
+        elsewhere = figures["lines"] - figures["lines_rejected"] - figures["posts"]
+        figures["lines_of_other_subreddits_blank_or_removed"] = elsewhere
     counted = {k: int(v) for k, v in sorted(figures.items()) if not k.startswith("seconds_")}
     seconds = {k.removeprefix("seconds_"): float(v) for k, v in sorted(figures.items()) if k.startswith("seconds_")}
     return _parts([folder / name for name in (*first, *second)]), counted, seconds, honoured

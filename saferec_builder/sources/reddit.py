@@ -45,6 +45,10 @@ POSTS = pl.Schema(
 _ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}  # the only characters that Reddit's API escapes
 _DELETED = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
 _TIMES = (1_100_000_000, 4_000_000_000)  # Unix seconds in 2004 and 2096
+_EXPECTED = {  # reason of a drop -> what a post needs
+    "missing field": "expected id and title of a submission, id and body of a comment",
+    "wrong time": "created_utc: expected seconds since 1970, of 2004 or later",
+}
 NO_DUMP = "no dump of Reddit"
 _SUBREDDIT_KEY, _BRACE = re.compile(rb'"subreddit"'), re.compile(rb"\{")  # both are in every post of a dump
 MOST_ODD = 100_000  # the most lines per file that are no JSON objects; reading stops at one more
@@ -186,7 +190,8 @@ def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     )
     checked = rows.with_columns(reason=reason)
     bad = checked.filter(pl.col("reason").is_not_null())
-    drops = [sources.drop("mine", SOURCE, place, reason) for place, reason in bad.select("place", "reason").iter_rows()]
+    pairs = bad.select("place", "reason").iter_rows()
+    drops = [sources.drop("mine", SOURCE, place, reason, _EXPECTED.get(reason, "")) for place, reason in pairs]
     return checked.filter(pl.col("reason").is_null()).select(list(POSTS)), drops
 
 

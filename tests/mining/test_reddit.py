@@ -92,6 +92,7 @@ def test_a_dump_of_which_every_post_is_left_out_by_a_rule_is_no_fault(cli, works
     """A dump whose submissions ask for nothing ended with "name the right source", though the source was right."""
     summary = mined(cli, workspace, reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S | post]))
     assert (summary["lines"], summary["requests"]) == (1, 0)
+    assert summary["lines_of_other_subreddits_blank_or_removed"] == ("subreddit" in post)
 
 
 def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):

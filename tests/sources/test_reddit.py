@@ -88,6 +88,7 @@ def test_what_is_no_post_has_the_first_reason_that_applies(tmp_path):
     path = reddit_dump.write(tmp_path / "RC.ndjson", rows)
     ((frame, drops),) = reddit.read(path, ["MovieSuggestions"], reddit.Tally(), "f")
     assert [drop["reason"] for drop in drops] == [reason for reason, kind in posts.items() for _ in kind]
+    assert all(str(drop["detail"]).startswith("created_utc: expected") for drop in drops[3:5])
     kept = frame.select("post", "link", "parent", "author", "time", "score", "text", "place").rows()
     assert kept == [
         ("t3_s20", "t3_s20", None, "asker20", 1_100_000_000, 12, "", "f:15"),
