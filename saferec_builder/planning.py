@@ -21,6 +21,7 @@ from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
 from saferec_builder.core.progress import Progress
 from saferec_builder.mining import splits, withheld
 from saferec_builder.sources import doesthedogdie_api as ddd_api
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.texts_on_disk import TEXT_COLUMNS
 from saferec_builder.storage.workspace import Workspace
@@ -359,6 +360,8 @@ def _no_clear_answer(forecast: _Forecast) -> str | None:
     answers = requests["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String)
     if requests.is_empty():
         return None  # `_no_trait` says why
+    if set(requests["source"]) == {Source.ccpe}:
+        return "conversations of ccpe name no items: they serve proposers and reviewers: mine another source, too"
     if answers.is_empty():
         command = "`saferec-build catalog add SOURCE PATH`"
         if (requests["source"] == "redial").any():  # its turns name films by its own ids

@@ -198,6 +198,9 @@ def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):
     store.append(workspace, tables.CONVERSATIONS, mined.with_columns(source=pl.lit("redial")))
     words = "(`saferec-build catalog add SOURCE PATH`, of ReDial `saferec-build catalog add redial` with"
     assert words in sr.plan(workspace).shortfalls[1]
+    ccpe = tables.last(store.read(workspace, tables.CONVERSATIONS), "conversation").with_columns(source=pl.lit("ccpe"))
+    store.append(workspace, tables.CONVERSATIONS, ccpe.with_columns(digest=pl.lit("later")))
+    assert "conversations of ccpe name no items" in sr.plan(workspace).shortfalls[1]  # no catalog would help
 
 
 WORLDS = [  # what is missing, and the shortfall with its remedy
