@@ -1,11 +1,12 @@
 """Reads and writes predictions files: answers to the requests of a split, one JSON object a line, from any model."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring.answer_parser import MOST, from_items, parse
 from saferec_builder.scoring.metrics import Listed, Ranked
@@ -13,6 +14,9 @@ from training.data import Item, Release, Row, jsonl
 from training.evaluation.paper_metrics import Named
 from training.run_folders import write_lines
 
+_OTHER_ID = re.compile(
+    r"(?:item|imdb|tmdb|movielens|redial|ddd|esrb|demo|csv):\S+$|tt\d{7,}$"
+)  # as `screen` takes them
 UNTITLED: dict[str, JsonValue] = {"item": None}  # an unknown title, which keeps its rank
 
 
@@ -73,8 +77,12 @@ def _listed(
     for value in values[:MOST]:
         name = value.get("item") if isinstance(value, dict) else value
         item = name if isinstance(name, str) and name in release.items else None
-        titled = {"title": release.items[item].title, "year": release.items[item].year} if item else value
-        entries = from_items([titled], release.find, domain).entries
+        titled = value if isinstance(value, dict) and "title" in value else None
+        if item is None and titled is None and isinstance(name, str) and _OTHER_ID.match(name):
+            form = 'the ids of items.parquet in the release, or {"title", "year"}'
+            raise TrainingError(f"{place}: {plain(name)[:60]!r} is no id of the release's items: expected {form}")
+        named = {"title": release.items[item].title, "year": release.items[item].year} if item else value
+        entries = from_items([named], release.find, domain).entries
         ranked += [None] if value == UNTITLED else [item or entry.key for entry in entries]
         titles += [(entry.title, entry.year) for entry in entries]
     if missing := min(len(values), MOST) - len(ranked):

@@ -242,6 +242,7 @@ def test_a_missing_answer_is_a_fault_before_the_guard_is_fitted_and_no_smaller_s
             '{"id": "u7", "items": [{"title": "Item D"}, {"headline": "Item A"}, null]}',
             "p.jsonl:2: 2 of its items without",
         ),
+        ('{"id": "u7", "items": ["imdb:tt0114709"]}', "p.jsonl:2: 'imdb:tt0114709' is no id of the release's items: "),
         ('{"conversation": "u7", "text": "a"}', "p.jsonl:2: expected \"id\", .* found .'conversation', 'text'"),
     ],
 )
