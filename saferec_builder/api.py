@@ -34,10 +34,11 @@ from exports.release import Release, release
 from exports.report.page import ReportPage, write as report
 from exports.verify import Verified
 from exports.withdraw import Withdrawn, withdraw
-from saferec_builder.catalog.adding import FetchResult, add_catalog, join_rows, keep_apart
+from saferec_builder.catalog.adding import FetchResult, add_catalog
 from saferec_builder.catalog.checker import Checker, checker
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
+from saferec_builder.catalog.rulings import join_rows, keep_apart
 from saferec_builder.catalog.screening import Screening, screen
 from saferec_builder.core.arguments import Named, Parts, checked
 from saferec_builder.core.counts import Counts

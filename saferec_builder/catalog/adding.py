@@ -1,4 +1,4 @@
-"""Adds items and warnings from files and DoesTheDogDie's API to the workspace, and people's rulings on merges.
+"""Adds items and warnings from files and DoesTheDogDie's API to the workspace.
 
 gives  new rows of catalog_rows, warnings and drops; the API's answers in fetched/ddd
 """
@@ -68,6 +68,7 @@ REMARKS = (
     items_csv.SHARED,
 )  # reasons of remarks: no row was dropped
 _STEPS = ("tables", "items")  # of `catalog add` after reading the files: write the tables, merge
+Noted = dict[str, tuple[int, str]]  # figure -> (number, an example with what to do)
 Parts = list[tuple[tables.Table, Read]]  # (table, what was read for it)
 
 
@@ -212,17 +213,23 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
     workspace.append(ws, tables.DROPS, drops.sort("place", "reason"))
     bar.update()
     figures: dict[str, JsonValue] = {}
+    noted: Noted = {}
     if parts:
         catalog = workspace.read(ws, tables.CATALOG_ROWS)
         merged = merging.merge(catalog)
-        figures |= {**items.figures, **_item_figures(catalog, merged[0])} if tables.CATALOG_ROWS.name in names else {}
-        figures |= _lost_figures(ws, catalog.head(catalog.height - fresh), merged) if fresh else {}
-        figures |= (
-            {**warnings.figures, **_warning_figures(ws, warnings.rows, merged)} if tables.WARNINGS.name in names else {}
-        )
+        if tables.CATALOG_ROWS.name in names:
+            merges = merging.merges(catalog)
+            figures |= {**items.figures, **_item_figures(merged[0], merges)}
+            noted |= _unlike(merges, items.rows) | _undated_twins(merged[0])
+        noted |= _lost(ws, catalog.head(catalog.height - fresh), merged) if fresh else {}
+        if tables.WARNINGS.name in names:
+            figures |= {**warnings.figures, **_warning_figures(ws, warnings.rows, merged)}
+            noted |= _replaced(ws, warnings.rows, merged)
         bar.update()
+    figures |= {name: n for name, (n, _) in noted.items()}
     figures |= {_figure(reason): n for reason, n in sources.reasons(remarks).items()}
     examples = sources.examples(drops) | {_figure(reason): row for reason, row in sources.examples(remarks).items()}
+    examples |= {name: example for name, (_, example) in noted.items()}
     dropped = dict(sorted(sources.reasons(drops).items()))
     return Counts(command, added, rows - added, dropped, figures, examples)
 
@@ -231,17 +238,32 @@ def _figure(remark: str) -> str:
     return remark.replace(" ", "_")
 
 
-def _item_figures(rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, JsonValue]:
-    """How many items the catalog has, how many ids two of them claim, and which undated items may be other items."""
-    conflicts = int((merging.merges(rows)["by"] == merging.ID_CONFLICT).sum())
-    figures: dict[str, JsonValue] = {"items": items.height, **({"id_conflicts": conflicts} if conflicts else {})}
+def _item_figures(items: pl.DataFrame, merges: pl.DataFrame) -> dict[str, JsonValue]:
+    """How many items the catalog has, and how many ids two of them claim."""
+    conflicts = merges.filter(by=merging.ID_CONFLICT).height
+    return {"items": items.height, **({"id_conflicts": conflicts} if conflicts else {})}
+
+
+def _unlike(merges: pl.DataFrame, read: pl.DataFrame) -> Noted:
+    """Merges by an id of rows whose titles share no word, where one of the rows was just read."""
+    refs = set(read.select(pl.concat_str("source", pl.lit(":"), "source_id")).to_series())
+    unlike = merges.filter("unlike", pl.col("row").is_in(refs) | pl.col("other").is_in(refs))
+    for row in unlike.head(1).to_dicts():
+        ref = row["row"] if row["row"] in refs else row["other"]
+        work = f"{row['title']} and {row['other_title']} ({row['by']})"
+        remedy = f"if they are two works, `saferec-build catalog apart {shlex.quote(ref)}`; all: `catalog merges`"
+        return {"merged_by_id_though_no_word_of_their_titles_is_the_same": (unlike.height, f"{work}: {remedy}")}
+    return {}
+
+
+def _undated_twins(items: pl.DataFrame) -> Noted:
     for title, *pair in (twins := known_works.undated_twins(items)).head(1).iter_rows():
-        example = f"such as {title!r}: where it is one work, `saferec-build catalog join {shlex.join(pair)}`"
-        figures["undated_under_a_title_of_another"] = f"{twins.height:,}, {example} makes one item of two"
-    return figures
+        remedy = f"where it is one work, `saferec-build catalog join {shlex.join(pair)}` makes one item of two"
+        return {"undated_under_a_title_of_another": (twins.height, f"{title!r}: {remedy}")}
+    return {}
 
 
-def _lost_figures(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> dict[str, JsonValue]:
+def _lost(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> Noted:
     """How many statements referred to an item of the `old` catalog rows, and refer to none now."""
     statements = workspace.read(ws, tables.WARNINGS) if old.height else tables.WARNINGS.empty
     unlinked = statements.join(verdicts.linked(*merged, statements), "warning", "anti", maintain_order="left")
@@ -255,7 +277,7 @@ def _lost_figures(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, 
     if ref.startswith("title:"):
         title = shlex.quote(ref.removeprefix("title:"))
         remedy = f"several items may be meant (`saferec-build catalog show {title}`): add its rows with an IMDb id"
-    return {"statements_that_lost_their_item": f"{lost.height:,}, such as of {ref}: {remedy}"}
+    return {"statements_that_lost_their_item": (lost.height, f"of {ref}: {remedy}")}
 
 
 def _warning_figures(
@@ -274,7 +296,6 @@ def _warning_figures(
     figures["on_no_item_here"] = unlinked.height
     if unlinked.height:
         figures["such_items"] = [sources.readable(ref, 80) for ref in _first(unlinked["ref"])]
-    figures |= _replaced_figures(ws, warnings, merged)
     unasked = verdicts.unasked(warnings, ws.taxonomy)["topic"]
     figures["on_what_no_trait_asks"] = len(unasked)
     if len(unasked):
@@ -282,9 +303,7 @@ def _warning_figures(
     return figures
 
 
-def _replaced_figures(
-    ws: Workspace, warnings: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]
-) -> dict[str, JsonValue]:
+def _replaced(ws: Workspace, warnings: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> Noted:
     """How many of the statements just read do not count because the catalog has another in their place: a newer one,
     or, if they existed before without a date, one added later."""
     dated = pl.col("kind").is_in(["topic", "guide"])
@@ -296,8 +315,9 @@ def _replaced_figures(
     replaced = read.join(counting, "warning", "anti", maintain_order="left")
     replaced = replaced.join(verdicts.linked(*merged, replaced, by_title), "warning", "semi", maintain_order="left")
     for topic, ref in replaced.select("topic", "ref").head(1).iter_rows():
-        example = f"{replaced.height:,}, such as {sources.readable(topic, 80)!r} of {sources.readable(ref, 80)}"
-        return {"another_counts_instead": f"{example}: if it holds again, add it with a newer `retrieved`"}
+        example = f"{sources.readable(topic, 80)!r} of {sources.readable(ref, 80)}"
+        remedy = "if it holds again, add it with a newer `retrieved`"
+        return {"another_counts_instead": (replaced.height, f"{example}: {remedy}")}
     return {}
 
 
@@ -310,32 +330,6 @@ def _with_suggestion(topic: str, taxonomy: Taxonomy) -> str:
     topics = dict(zip(verdicts.keys(taxonomy.topics), taxonomy.topics, strict=True))
     matches = get_close_matches(verdicts.keys([topic])[0][:80], topics, 1, 0.85)
     return sources.readable(topic, 80) + (f' (did you mean "{topics[matches[0]]}"?)' if matches else "")
-
-
-def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:
-    """Keeps a row of a source (`redial:135508`, as lookup.merges names it) out of every merge, or lets it merge again.
-
-    Raises UsageError if the catalog has no such row.
-    """
-    return _append_ruling(ws, "catalog apart", [row], undo)
-
-
-def join_rows(ws: Workspace, row: str, other: str, *, undo: bool = False) -> Counts:
-    """Makes one item of two rows, whatever keeps them apart (an id conflict, two IMDb ids), or undoes that.
-
-    Raises UsageError if the catalog has no such row, or both are the same.
-    """
-    if row == other:
-        raise UsageError(f"{row!r} twice: expected two rows of the catalog")
-    return _append_ruling(ws, "catalog join", [row, other], undo)
-
-
-def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> Counts:
-    ruling = merging.ruling(workspace.read(ws, tables.CATALOG_ROWS), refs, undo=undo)
-    figures: dict[str, JsonValue] = {"row": refs[0], **({"other": refs[1]} if len(refs) > 1 else {})}
-    if ruling is None:
-        return Counts(command, skipped=1, figures=figures)
-    return Counts(command, workspace.append(ws, tables.CATALOG_ROWS, ruling), figures=figures)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ class Merges:
 
 
 def merges(ws: Workspace) -> Merges:
-    """Every row of a source that became part of another source's item, and the id or title that joined them."""
-    rows = merging.merges(workspace.read(ws, tables.CATALOG_ROWS))
+    """Every row of a source that became part of another source's item, and the id or title that joined them; first
+    those whose titles share no word."""
+    rows = merging.merges(workspace.read(ws, tables.CATALOG_ROWS)).sort("unlike", descending=True, maintain_order=True)
     is_conflict = pl.col("by") == merging.ID_CONFLICT
     return Merges(rows.filter(~is_conflict), rows.filter(is_conflict))

@@ -26,7 +26,9 @@ FOUND_BY_TITLE = ("redial", "ddd")  # sources whose ids were found by title and 
 _COPIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
 ITEMS = pl.Schema([("item", pl.String()), *((c, tables.CATALOG_ROWS.schema[c]) for c in _COPIED)])
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
-MERGES = pl.Schema(dict.fromkeys(("row", "item", "by", "other", "title", "other_title"), pl.String))
+MERGES = pl.Schema(
+    dict.fromkeys(("row", "item", "by", "other", "title", "other_title"), pl.String) | {"unlike": pl.Boolean}
+)
 _TEXTS = pl.List(pl.String)
 _REF = pl.concat_str("source", pl.lit(":"), "source_id")
 _TITLE_BREAK = re.compile(r":| [-–—] ")
@@ -168,7 +170,8 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """Returns each merge and each id conflict as a row: `row` joined `item` by an id or by title, through `other`.
 
     by is the shared id, "title", "joined by a person", or "id conflict": `row` and `other` share an id and do not
-    agree or have different IMDb ids, or `row` agrees with two films of these. The titles are those of the two rows.
+    agree or have different IMDb ids, or `row` agrees with two films of these. The titles are those of the two rows;
+    unlike: an id joined rows whose titles share no word: a translation ("Tangerines", "Mandariinid") or a wrong id.
     """
     groups = _grouped(_keyed(rows), _refs_ruled(rows, "joined"))
     item_ids = {n: _item_id(groups.rows[members[0]]) for members in groups.members() for n in members}
@@ -177,7 +180,8 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     for *pair, reason in [*groups.joined, *refused]:
         n, other = sorted(pair, key=lambda n: -groups.rows[n]["n"])  # the row that was added later, and the other
         a, b = groups.rows[n], groups.rows[other]
-        merged.append((a["ref"], item_ids[n], reason, b["ref"], titles.dated(a), titles.dated(b)))
+        unlike = reason not in (ID_CONFLICT, BY_A_PERSON) and _unlike(_title_forms(a), _title_forms(b))
+        merged.append((a["ref"], item_ids[n], reason, b["ref"], titles.dated(a), titles.dated(b), unlike))
     return pl.DataFrame(merged, schema=MERGES, orient="row")
 
 
@@ -246,6 +250,8 @@ def _join_by_id(groups: _Groups, ref: str, sharing: Sequence[int]) -> None:
     agreeing = [(a, b) for n, b in enumerate(sharing) for a in sharing[:n] if agree(rows[a], rows[b])]
     ambiguous = _ambiguous(groups, agreeing) if len(agreeing) > 1 else set()
     joining = [pair for pair in agreeing if ambiguous.isdisjoint(pair)]
+    if len(joining) > 1:  # titles that fit before others, so that `merges` names the pair that explains a merge
+        joining.sort(key=lambda pair: _unlike(*(_title_forms(rows[n]) for n in pair)))
     for first, later in joining:
         groups.join(first, later, ref)
     joined = {later for first, later in joining if groups.root(first) == groups.root(later)}
@@ -298,6 +304,12 @@ def agree(first: Row, second: Row) -> bool:
 def _title_forms(row: Row) -> set[str]:
     names = (titles.split_year(name)[0] for name in (row["title"], *(row["aliases"] or ())))
     return {form for name in names for form in titles.forms(name)}
+
+
+def _unlike(ours: set[str], theirs: set[str]) -> bool:
+    """Whether two sets of title forms share no word and no title of one is like one of the other."""
+    shared = {word for form in ours for word in form.split()} & {word for form in theirs for word in form.split()}
+    return not shared and not any(titles.alike(a, b) for a in ours for b in theirs)
 
 
 def _within(short: str, long: str) -> bool:

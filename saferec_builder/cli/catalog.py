@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from saferec_builder import planning
-from saferec_builder.catalog import adding
+from saferec_builder.catalog import adding, rulings
 from saferec_builder.cli import catalog_check as oracle
 from saferec_builder.cli.output import PLAIN, Folder, Json, say, working
 from saferec_builder.cli.progress import bar
@@ -36,8 +36,7 @@ def add(
     ws = Workspace.open(folder)
     counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "step"))
     say(counts, as_json, adding.noun(source))
-    again = "mined_before_the_catalog" in counts.figures
-    onward(ws, as_json, "mine again, as said above, and then " if again else "")
+    onward(ws, as_json, "mine again, as said above, and then " * ("mined_before_the_catalog" in counts.figures))
 
 
 @app.command()
@@ -48,7 +47,7 @@ def apart(
     as_json: Json = False,
 ) -> None:
     """Keep a row of a source out of every merge. The item that it was wrongly part of is told from it."""
-    say(adding.keep_apart(Workspace.open(folder), row, undo=undo), as_json)
+    say(rulings.keep_apart(Workspace.open(folder), row, undo=undo), as_json)
 
 
 @app.command()
@@ -60,7 +59,7 @@ def join(
     as_json: Json = False,
 ) -> None:
     """Make one item of two rows that were kept apart."""
-    say(adding.join_rows(Workspace.open(folder), row, other, undo=undo), as_json)
+    say(rulings.join_rows(Workspace.open(folder), row, other, undo=undo), as_json)
 
 
 @app.command()

@@ -101,11 +101,12 @@ def merges(
     """Rows of a source that became part of another's item. And by which id or title."""
     result = lookup.merges(Workspace.open(folder))
     rows = (result.conflicts if conflicts else pl.concat([result.joined, result.conflicts])).to_dicts()
-    listed, n_conflicts = rows[:limit], result.conflicts.height
-    lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in listed]
-    totals = f"{result.joined.height:,} merges, {n_conflicts:,} id conflicts"
+    listed, unlike, n_conflicts = rows[:limit], int(result.joined["unlike"].sum()), result.conflicts.height
+    form, mark = "{row} {title}  {by}  {other} {other_title}  (item {item})", ": no word in common"
+    lines = [form.format(**row) + mark * row["unlike"] for row in listed]
+    totals = f"{result.joined.height:,} merges ({unlike:,} with no word in common), {n_conflicts:,} id conflicts"
     lines.append(f"catalog merges: {totals}, {len(listed):,} shown (--limit)")
-    figures: dict[str, JsonValue] = {"id_conflicts": n_conflicts, "merges": listed}
+    figures: dict[str, JsonValue] = {"id_conflicts": n_conflicts, "no_word_in_common": unlike, "merges": listed}
     _say(lines, Counts("catalog merges", skipped=len(rows), figures=figures), as_json)
 
 

@@ -32,7 +32,7 @@ def say(counts: Counts, as_json: bool, noun: str = "rows", *, writes: bool = Tru
     adds rows, so that some may be there already."""
     if as_json:
         totals = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
-        totals |= {"skipped": counts.skipped, "dropped": counts.dropped}
+        totals |= {"skipped": counts.skipped, "dropped": counts.dropped, "examples": counts.examples}
         typer.echo(json.dumps({**totals, **counts.figures}, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():

@@ -9,6 +9,7 @@ columns are not read.
 """
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -22,7 +23,6 @@ from saferec_builder.storage import tables
 
 SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
-_REMEDY = "it names neither until `catalog apart` takes it from one (`catalog merges --conflicts`)"
 SHARED = "id of another row"  # a remark: both rows are read
 OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
 
@@ -73,20 +73,24 @@ def _separated(rows: Rows) -> Rows:
     for row in rows:
         earlier = first.setdefault(row["source_id"], row)
         if _differ(earlier, row):
-            remarks.append(_remark(row, str(row["source_id"]), earlier, _REMEDY))
-            row["source_id"] = _id_of(*(row[name] for name in NEEDED))
+            shared_id, row["source_id"] = str(row["source_id"]), _id_of(*(row[name] for name in NEEDED))
+            remarks.append(_remark(row, shared_id, earlier))
             continue
         for ref in cast("list[str]", row["refs"]):
             earlier = by_ref.setdefault(ref, row)
             if earlier is not row and not titles.alike(_title(earlier), _title(row)):
-                remarks.append(_remark(row, ref, earlier, "`catalog apart` takes it from one (`catalog merges`)"))
+                remarks.append(_remark(row, ref, earlier))
                 break
     return remarks
 
 
-def _remark(row: Row, shared_id: str, earlier: Row, remedy: str) -> Row:
+def _remark(row: Row, shared_id: str, earlier: Row) -> Row:
     line, title = str(earlier["place"]).rpartition(":")[2], str(earlier["title"])[:40]
-    detail = f"{shared_id} is that of {title!r} in line {line}, too: if they are two works, {remedy}"
+    ref = shlex.quote(f"{SOURCE}:{row['source_id']}")
+    remedy = (
+        f"if they are two works, `saferec-build catalog apart {ref}` (or the row of line {line}, if its id is wrong)"
+    )
+    detail = f"{shared_id} is that of {title!r} in line {line}, too: {remedy}"
     return sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, detail)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from saferec_builder import planning
-from saferec_builder.catalog import adding, gaps, lookup, merging, verdicts
+from saferec_builder.catalog import adding, gaps, lookup, merging, rulings, verdicts
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED
 from saferec_builder.mining import ingest
@@ -90,9 +90,36 @@ def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
     counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
     assert (counts.added, counts.dropped, counts.figures["items"], counts.figures["id_conflicts"]) == (3, {}, 2, 1)
     assert counts.figures["id_of_another_row"] == 2 and "own.csv:3: imdb:" in counts.examples["id_of_another_row"]
-    adding.keep_apart(workspace, "csv:film:heat:1995")
+    rulings.keep_apart(workspace, "csv:film:heat:1995")
     assert lookup.merges(workspace).conflicts.is_empty()
     assert "imdb:tt0078748" not in lookup.show(workspace, "Heat (1995)").item["refs"]
+
+
+def test_a_merge_of_titles_without_a_common_word_is_told_with_its_remedy(workspace, cli, tmp_path):
+    """Heat under Toy Story's id became an alias of it, and the advice was a list of id conflicts, which was empty."""
+    rows = ["film,Toy Story,1995,tt0114709,movielens:1", "film,Heat,1995,tt0113277,movielens:6"]
+    (tmp_path / "lens.csv").write_text("\n".join(("domain,title,year,imdb,id", *rows)))
+    rows = ["film,Toy Story,1995,tt0114709", "film,Heat,1996,tt0114709", "film,Toy Stories,1995,tt0114709"]
+    (tmp_path / "own.csv").write_text("\n".join(("domain,title,year,imdb", *rows)))
+    figure = "merged_by_id_though_no_word_of_their_titles_is_the_same"
+    first, own = (adding.add_catalog(workspace, "csv", tmp_path / name) for name in ("lens.csv", "own.csv"))
+    assert (figure in first.figures, own.figures[figure]) == (False, 1)
+    command = "if they are two works, `saferec-build catalog apart csv:film:heat:1996`"
+    assert own.examples[figure].startswith(f"Heat (1996) and Toy Story (1995) (imdb:tt0114709): {command}")
+    assert command in own.examples["id_of_another_row"]
+    assert figure not in adding.add_catalog(workspace, "csv", tmp_path / "lens.csv").figures
+    listing = cli("catalog", "merges", "-C", workspace.root).out.splitlines()
+    assert listing[0].startswith("csv:film:heat:1996 ") and listing[0].endswith(": no word in common")
+    # the pairs that fit are listed, too, and not as merges through Heat
+    assert ["csv:film:heat:1996" in line for line in listing] == [True, False, False, False]
+    assert listing[-1].startswith("catalog merges: 3 merges (1 with no word in common), 0 id conflicts")
+    figures = rulings.keep_apart(workspace, "csv:film:heat:1996").figures
+    assert (figures["it_was_part_of"][:16], figures["it_is_part_of"]) == (
+        "Toy Story (1995)",
+        "Heat (1996), with csv:film:heat:1996",
+    )
+    join = "`saferec-build catalog join csv:film:heat:1996 csv:movielens:6`"
+    assert figures["next"] == f"if it is Heat (1995), {join}"
 
 
 def test_two_tables_that_are_both_numbered_from_1_lose_no_item(workspace, tmp_path):
@@ -119,14 +146,15 @@ def test_statements_that_lose_their_item_to_another_are_told(workspace, items, t
     adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
     (tmp_path / "more.csv").write_text("domain,title,year,imdb,id\nfilm,Es,1990,tt0078748,es\n")
     (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2009\n")
-    figures = [adding.add_catalog(workspace, "csv", tmp_path / name).figures for name in ("up.csv", "more.csv")]
-    lost = [row.get("statements_that_lost_their_item") for row in figures]
-    assert lost[0] is None and lost[1].startswith("1, such as of imdb:tt0078748: two items have this id")
+    up, more = (adding.add_catalog(workspace, "csv", tmp_path / name) for name in ("up.csv", "more.csv"))
+    lost = "statements_that_lost_their_item"
+    assert (lost in up.figures, more.figures[lost]) == (False, 1)
+    assert more.examples[lost].startswith("of imdb:tt0078748: two items have this id")
     # a title that another work takes is no conflict of ids
     (tmp_path / "votes.csv").write_text("title,year,topic,yes,no\nUp,2007,Is there blood/gore,40,0\n")
     adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
     (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2005\n")
-    told = adding.add_catalog(workspace, "csv", tmp_path / "up.csv").figures["statements_that_lost_their_item"]
+    told = adding.add_catalog(workspace, "csv", tmp_path / "up.csv").examples[lost]
     assert told.endswith("(`saferec-build catalog show 'Up (2007)'`): add its rows with an IMDb id")
     with pytest.raises(UsageError, match=r"Up \(2009\) .*Up \(2005\)"):
         lookup.show(workspace, "Up (2007)")
@@ -136,12 +164,11 @@ def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, 
     """ReDial names films without a year: they were in the catalog twice, and no message named `catalog join`."""
     rows = ["film,Heat,", "film,Emma,", "film,Emma,1996", "film,Emma,2020", "game,Doom,", "game,Doom,2016", "film,Up,"]
     (tmp_path / "own.csv").write_text("\n".join(("domain,title,year", "film,Heat,1995", *rows)))
-    advice = adding.add_catalog(workspace, "csv", tmp_path / "own.csv").figures["undated_under_a_title_of_another"]
-    assert (
-        advice.startswith("1, such as 'Heat': ")
-        and "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in advice
-    )
-    adding.join_rows(workspace, "csv:film:heat:", "csv:film:heat:1995")
+    counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
+    advice = counts.examples["undated_under_a_title_of_another"]
+    assert counts.figures["undated_under_a_title_of_another"] == 1 and advice.startswith("'Heat': ")
+    assert "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in advice
+    rulings.join_rows(workspace, "csv:film:heat:", "csv:film:heat:1995")
     rerun = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
     assert (rerun.added, "undated_under_a_title_of_another" in rerun.figures) == (0, False)
 
@@ -171,15 +198,16 @@ def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, i
 
     def added(severity, day=""):
         (tmp_path / "guide.csv").write_text(f"{head}\ntt0078748,{severity},{severity},{day}\ntt9999999,None,None,\n")
-        figures = adding.add_catalog(workspace, "parent-guide", tmp_path / "guide.csv").figures
-        return figures.get("another_counts_instead"), lookup.check(workspace, "tt0078748", "gore").word
+        counts = adding.add_catalog(workspace, "parent-guide", tmp_path / "guide.csv")
+        warning = (counts.figures.get("another_counts_instead"), counts.examples.get("another_counts_instead"))
+        return warning, lookup.check(workspace, "tt0078748", "gore").word
 
-    assert [added(word) for word in ("Severe", "None")] == [(None, "violated"), (None, "clear")]
-    warning, word = added("Severe")
-    assert word == "clear" and warning.startswith(
-        "2, such as 'violence' of imdb:tt0078748: if it holds again, add it with a"
-    )
-    assert added("Severe", "2026-03-01") == (None, "violated")
+    none = (None, None)
+    assert [added(word) for word in ("Severe", "None")] == [(none, "violated"), (none, "clear")]
+    (number, example), word = added("Severe")
+    assert (word, number) == ("clear", 2)
+    assert example.startswith("'violence' of imdb:tt0078748: if it holds again, add it with a")
+    assert added("Severe", "2026-03-01") == (none, "violated")
     assert added("None", "2019")[1] == "violated"
 
 
@@ -196,14 +224,14 @@ def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_m
 def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
     adding.add_catalog(workspace, "csv", str(items))
     row = "csv:imdb:tt0078748"
-    counts = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
+    counts = [rulings.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
     assert counts == [0, 1, 0, 1]
     pair = (row, "csv:imdb:tt0113277")
-    counts = [adding.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
+    counts = [rulings.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
     assert counts == [0, 1, 0, 1]
     for ref, message in ((row, "twice"), ("csv:none", "no row of the catalog")):
         with pytest.raises(UsageError, match=message):
-            adding.join_rows(workspace, row, ref)
+            rulings.join_rows(workspace, row, ref)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from saferec_builder.catalog import adding
+from saferec_builder.catalog import rulings
 from saferec_builder.planning import plan
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -62,7 +62,7 @@ def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace
     ]
     ws = world.fill(workspace, rows, [*labels, *flags])
     for first, later in ("DE", "FG"):
-        adding.join_rows(ws, f"csv:{first}", f"csv:{later}")
+        rulings.join_rows(ws, f"csv:{first}", f"csv:{later}")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     table = pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")
     # of two different verdicts the worse one counts; `unsure` does not count

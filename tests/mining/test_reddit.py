@@ -8,7 +8,7 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from saferec_builder.catalog import adding, lookup
+from saferec_builder.catalog import adding, lookup, rulings
 from saferec_builder.mining import privacy, reddit as command, removals
 from saferec_builder.sources import dumps, reddit
 from saferec_builder.storage import tables, texts_on_disk, workspace as store
@@ -280,7 +280,7 @@ def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_p
     request = submission(1, author="Asker", title="Looking for a scary film", selftext="Please, no gore.")
     reply = comment(1, "s1", author="Helper", body="Try It (1990).")
     mined(cli, workspace, write(tmp_path / "d.jsonl", [request, reply]))
-    adding.keep_apart(workspace, "csv:it")
+    rulings.keep_apart(workspace, "csv:it")
     assert texts_on_disk.refs(current(workspace))["ref"].to_list() == ["csv:it"]
     assert lookup.gaps(workspace).items["title"].to_list() == ["It"]
 

@@ -85,7 +85,7 @@ def test_an_imdb_id_that_rows_of_unlike_titles_share_is_told(tmp_path):
     assert result.rows["source_id"].to_list() == ["1", "2", "3", "4"]
     ((place, reason, detail),) = result.drops.select("place", "reason", "detail").rows()
     assert (place, reason) == ("own.csv:3", items_csv.SHARED)
-    assert detail.startswith("imdb:tt0114369 is that of 'Seven' in line 2, too: if they are two works, `catalog apart`")
+    assert detail.startswith("imdb:tt0114369 is that of 'Seven' in line 2, too: if they are two works, `saferec-build")
 
 
 def test_an_id_of_ones_own_that_is_one_of_imdb_joins_as_such(tmp_path):
