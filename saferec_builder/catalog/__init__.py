@@ -8,7 +8,8 @@ lookup    what a workspace says of an item        arithmetic  of a verdict, line
 
 from saferec_builder.catalog.explain import explained, judged
 from saferec_builder.catalog.linking import finder, finders, index, link, mentions, spans
-from saferec_builder.catalog.merging import merge, merges, ruling
+from saferec_builder.catalog.merging import merge, merges
+from saferec_builder.catalog.rulings import ruling
 from saferec_builder.catalog.verdicts import risks, unasked
 from saferec_builder.scoring.mention_finder import Finder, in_text
 

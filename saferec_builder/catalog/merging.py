@@ -16,7 +16,6 @@ from typing import TypedDict, TypeVar, cast
 import polars as pl
 
 from saferec_builder.core import titles
-from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables
 
 APART = "apart"  # the source of people's rulings on merges
@@ -185,21 +184,6 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(merged, schema=MERGES, orient="row")
 
 
-def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFrame | None:
-    """Returns the CATALOG_ROWS row that keeps a row apart, joins two rows, or undoes that; None if it is so already."""
-    for ref in refs:
-        if rows.filter(ref == _REF).is_empty():
-            raise UsageError(f"{ref!r} is no row of the catalog: expected source:id as `catalog merges` names it")
-    refs, last, word = sorted(refs), rulings(rows), APART if len(refs) == 1 else "joined"
-    if (last.get(tuple(refs)) == word) is not undo:
-        return None
-    earlier = rows.filter((pl.col("source") == APART) & (pl.col("refs") == refs)).height
-    fields = {"source": APART, "source_id": f"{' '.join(refs)} {earlier + 1}", "refs": refs}
-    fields["aliases"] = [word if not undo else "together" if len(refs) == 1 else "not joined"]
-    row = {**rows.filter(refs[0] == _REF).row(0, named=True), "genres": [], "plot": None, **fields}
-    return tables.CATALOG_ROWS.frame([row])
-
-
 def rulings(rows: pl.DataFrame) -> dict[tuple[str, ...], str]:
     """The last ruling on each row and on each pair of rows."""
     records = rows.filter(pl.col("source") == APART).select("refs", pl.col("aliases").list.first())
@@ -250,8 +234,12 @@ def _join_by_id(groups: _Groups, ref: str, sharing: Sequence[int]) -> None:
     agreeing = [(a, b) for n, b in enumerate(sharing) for a in sharing[:n] if agree(rows[a], rows[b])]
     ambiguous = _ambiguous(groups, agreeing) if len(agreeing) > 1 else set()
     joining = [pair for pair in agreeing if ambiguous.isdisjoint(pair)]
-    if len(joining) > 1:  # titles that fit before others, so that `merges` names the pair that explains a merge
-        joining.sort(key=lambda pair: _unlike(*(_title_forms(rows[n]) for n in pair)))
+    if len(joining) > 1:  # titles that fit before others, and early rows, so that `merges` names the row that is odd
+
+        def oddity(pair: tuple[int, int]) -> tuple[bool, list[int]]:
+            return _unlike(*(_title_forms(rows[n]) for n in pair)), sorted(rows[n]["n"] for n in pair)
+
+        joining.sort(key=oddity)
     for first, later in joining:
         groups.join(first, later, ref)
     joined = {later for first, later in joining if groups.root(first) == groups.root(later)}

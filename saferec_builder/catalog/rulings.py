@@ -4,6 +4,7 @@ gives  new rows of catalog_rows
 """
 
 import shlex
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -14,6 +15,8 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
+
+_REF = pl.concat_str("source", pl.lit(":"), "source_id")
 
 
 def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:
@@ -36,15 +39,15 @@ def join_rows(ws: Workspace, row: str, other: str, *, undo: bool = False) -> Cou
 
 def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> Counts:
     rows = workspace.read(ws, tables.CATALOG_ROWS)
-    ruling = merging.ruling(rows, refs, undo=undo)
+    record = ruling(rows, refs, undo=undo)
     figures: dict[str, JsonValue] = {"row": refs[0], **({"other": refs[1]} if len(refs) > 1 else {})}
-    if ruling is None:
+    if record is None:
         return Counts(command, skipped=1, figures={**figures, "change": "none, it was so already"})
-    added = workspace.append(ws, tables.CATALOG_ROWS, ruling)
+    added = workspace.append(ws, tables.CATALOG_ROWS, record)
     before, after = (merging.merge(frame)[0] for frame in (rows, workspace.read(ws, tables.CATALOG_ROWS)))
     for name, items in (("it_was_part_of", before), ("it_is_part_of", after)):
-        (item,) = items.filter(pl.col("refs").list.contains(refs[0])).to_dicts()
-        figures[name] = f"{titles.dated(item)}, with {', '.join(item['refs'])}"
+        for item in items.filter(pl.col("refs").list.contains(refs[0])).to_dicts():
+            figures[name] = f"{titles.dated(item)}, with {', '.join(item['refs'])}"
     is_apart = len(refs) == 1 and not undo
     figures["next"] = _after_apart(after, rows, refs[0]) if is_apart else "`saferec-build catalog merges`"
     return Counts(command, added, figures=figures)
@@ -52,7 +55,7 @@ def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> 
 
 def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:
     """What to do with a row that was set apart: join it with the only item of its title and nearly its year, if any."""
-    row = rows.filter(pl.concat_str("source", pl.lit(":"), "source_id") == ref).row(0, named=True)
+    row = rows.filter(ref == _REF).row(0, named=True)
     near = items.filter(~pl.col("refs").list.contains(ref), domain=row["domain"])
     if row["year"] is not None:
         near = near.filter((pl.col("year") - row["year"]).abs() <= titles.YEARS_APART)
@@ -62,3 +65,18 @@ def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:
         pair = shlex.join([ref, works[0]["refs"][0]])
         return f"if it is {titles.dated(works[0])}, `saferec-build catalog join {pair}`"
     return f"`saferec-build catalog show {shlex.quote(ref)}`"
+
+
+def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFrame | None:
+    """Returns the CATALOG_ROWS row that keeps a row apart, joins two rows, or undoes that; None if it is so already."""
+    for ref in refs:
+        if rows.filter(ref == _REF).is_empty():
+            raise UsageError(f"{ref!r} is no row of the catalog: expected source:id as `catalog merges` names it")
+    refs, last, word = sorted(refs), merging.rulings(rows), merging.APART if len(refs) == 1 else "joined"
+    if (last.get(tuple(refs)) == word) is not undo:
+        return None
+    earlier = rows.filter((pl.col("source") == merging.APART) & (pl.col("refs") == refs)).height
+    fields = {"source": merging.APART, "source_id": f"{' '.join(refs)} {earlier + 1}", "refs": refs}
+    fields["aliases"] = [word if not undo else "together" if len(refs) == 1 else "not joined"]
+    row = {**rows.filter(refs[0] == _REF).row(0, named=True), "genres": [], "plot": None, **fields}
+    return tables.CATALOG_ROWS.frame([row])

@@ -107,7 +107,6 @@ def test_a_merge_of_titles_without_a_common_word_is_told_with_its_remedy(workspa
     command = "if they are two works, `saferec-build catalog apart csv:film:heat:1996`"
     assert own.examples[figure].startswith(f"Heat (1996) and Toy Story (1995) (imdb:tt0114709): {command}")
     assert command in own.examples["id_of_another_row"]
-    assert figure not in adding.add_catalog(workspace, "csv", tmp_path / "lens.csv").figures
     listing = cli("catalog", "merges", "-C", workspace.root).out.splitlines()
     assert listing[0].startswith("csv:film:heat:1996 ") and listing[0].endswith(": no word in common")
     # the pairs that fit are listed, too, and not as merges through Heat
@@ -219,19 +218,6 @@ def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_m
     first, rerun = (cli("catalog", "add", "csv", items, "-C", workspace.root).out for _ in range(2))
     assert "1 conversation was read without it: delete tables/" in first and "next: mine again" in first
     assert "read without it" not in rerun and "next: mine again" not in rerun
-
-
-def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
-    adding.add_catalog(workspace, "csv", str(items))
-    row = "csv:imdb:tt0078748"
-    counts = [rulings.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
-    assert counts == [0, 1, 0, 1]
-    pair = (row, "csv:imdb:tt0113277")
-    counts = [rulings.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
-    assert counts == [0, 1, 0, 1]
-    for ref, message in ((row, "twice"), ("csv:none", "no row of the catalog")):
-        with pytest.raises(UsageError, match=message):
-            rulings.join_rows(workspace, row, ref)
 
 
 @pytest.mark.slow

@@ -73,7 +73,8 @@ def test_a_row_under_the_id_of_another_work_is_kept_and_told(tmp_path):
     ]
     ((place, detail),) = table.drops.filter(reason=items_csv.SHARED).select("place", "detail").rows()[:1]
     assert place == "own.csv:3" and "is that of 'Alien' in line 2, too" in detail
-    assert detail.endswith("(`catalog merges --conflicts`)")
+    command = "`saferec-build catalog apart csv:film:heat:1995` (or the row of line 2, if its id is wrong)"
+    assert detail.endswith(f": if they are two works, {command}")
     assert table.drops.filter(reason="same id")["place"].to_list() == ["own.csv:4", "own.csv:5"]
 
 
