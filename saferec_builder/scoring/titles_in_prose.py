@@ -29,7 +29,22 @@ from saferec_builder.scoring.list_entry_parser import (
 
 HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
 BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
-_LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
+_LEADING = {
+    "avoid",
+    "try",
+    "watch",
+    "see",
+    "play",
+    "recommend",
+    "suggest",
+    "like",
+    "consider",
+    "about",
+    "is",
+    "are",
+    "include",
+}
+_QUOTED = re.compile(r"\x02([^\x02\x03]+)\x03[.!?]\s+")
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "into", "of", "on", "or", "the", "to", "with"}  # in titles
 
 
@@ -53,6 +68,12 @@ def dated(line: str, look: Look) -> list[Entry]:
         return [choose(line[g.end() : end], year_of(g), look) for g, end in zip(groups, ends, strict=True)]
     entries, start = [], 0
     for group in groups:
+        # 'maybe "Heat". Then Alien (1979)': a quote that ends a sentence is a title of its own
+        span = _QUOTED.search(line, start, group.start())
+        leads = span is not None and bare(line[start : span.start()] + "x") == "x"
+        if span and leads and (entry := _marked(span, look)).item:
+            entries.append(entry)
+            start = span.end()
         entries += _chunk(line[start : group.start()], year_of(group), look)
         start = group.end()
     tail = clean(line[start:])
