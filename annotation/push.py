@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -260,10 +261,11 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         workspace.append(state.ws, tables.KEYED, tables.KEYED.frame(rows))  # before anybody gets the file
         kept, taken_out = {sheet.task.id for sheet in open_sheets}, Counter[str]()
         for name, path in paths.items():
-            written = files.lines(path) if stamps[path] else ()
-            taken_out[name] = sum(
-                bool(row.cell("verdict")) and base_id(row.cell("task")) not in kept for row in written
-            )
+            with suppress(files.NoSheet):  # as check_pulled: a file of something else is replaced
+                written = files.lines(path) if stamps[path] else ()
+                taken_out[name] = sum(
+                    bool(row.cell("verdict")) and base_id(row.cell("task")) not in kept for row in written
+                )
         count = files.push(open_sheets, state.taxonomy, guideline(), paths)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_text(page_for("In a file") + files.traits_page(state.taxonomy), encoding="utf-8")

@@ -190,7 +190,8 @@ def test_the_readme_and_the_first_lines_of_training_have_the_figures_of_its_tabl
     assert wanted <= set(re.findall(r"\.\d+", first))
     means = [float(figure) for figure in re.findall(r"\.\d+", five_seeds)]
     seeds = [re.findall(r"\.\d+", row) for row in re.findall(r"`? ((?:\.\d{3},\s){4}\.\d{3})", text)]
-    assert [sum(map(float, row)) / 5 for row in seeds] == pytest.approx(means[:3], abs=0.0005)
+    # both are rounded to .001: each by .0005 at most
+    assert [sum(map(float, row)) / 5 for row in seeds] == pytest.approx(means[:3], abs=0.001)
 
 
 def anchors(page: Path) -> set[str]:

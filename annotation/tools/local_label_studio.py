@@ -144,9 +144,9 @@ def up(folder: Path, say: Say) -> tuple[Facts, bool]:
                     return facts, False
             say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
             _down(folder)
-        if (misplaced := folder / folder.name / "data").exists():
+        if misplaced := next(folder.glob(f"**/{folder.name}/data"), None):
             raise ReviewError(
-                f"{misplaced}: an earlier version, started inside the workspace, kept the server's data there: end that"
+                f"{misplaced}: an earlier version, started with a relative path, kept the server's data there: end that"
                 f" server (process {(facts or {}).get('pid')}), put this folder in the place of {folder / 'data'}, and"
                 " run this again"
             )

@@ -162,7 +162,8 @@ def sheets(
     for task, rows in rows_by_task(units):
         head, raw = heads[task.kind, task.subject]
         cards, rest = [row for row in rows if row["trait"] != "*"], [row for row in rows if row["trait"] == "*"]
-        facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" and rows[0].get("facts", True) else []
+        known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
+        facts = known if rows[0].get("facts", True) else []
         rejected = rows[0].get("rejected") or []
         turns = [Turn(role=t["role"], text=t["text"]) for t in raw] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))
@@ -170,6 +171,8 @@ def sheets(
         parts = [taxonomy.digest, *(unit["trait"] for unit in cards)]
         if hard and not any(taxonomy[unit["trait"]].severe for unit in cards):
             parts.append(warning([], hard))  # an open task without it is replaced
+        if known and not facts:
+            parts.append("without known facts")  # an open task that shows them is replaced
         values = (key(task.id, parts + rejected), task, rows[0]["why"], head or "", ask, turns, cards)
         result.append(Sheet(*values, rejected=(*rejected,), rest=next(iter(rest), None), hard=hard))
     return result

@@ -263,6 +263,7 @@ def _clean(path: Path, names: Sequence[str], matched: InputRows, erased: wishes.
         with replacing(path) as tmp:
             tmp.write_bytes("".join(texts.filter(~to_drop)).encode("latin-1"))
             tmp.chmod(path.stat().st_mode)
+            os.utime(tmp, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))  # the version saved last counts
     return int(to_drop.sum())
 
 

@@ -5,8 +5,8 @@ gives  proposals by `learned`: `present` with the seeker's clause of the highest
        confidence of 1 - score, which `review push --band` reads from the highest score down
 
 Every conversation is scored by a model that was not trained on it. A score is claimed if it reaches the threshold of
-its source: a low one where the rules hear something of the trait (though they may be unsure), a high one where they
-hear nothing. The two are chosen together, for the best F0.5 of the rules' claims and these on people's labels
+its source: one where the rules hear something of the trait (though they may be unsure), another where they hear
+nothing. The two are chosen together, for the best F0.5 of the rules' claims and these on people's labels
 (precision counts twice as much as recall: a false claim costs people a review). Nothing is claimed while people have
 found fewer than linear_text.ENOUGH sensitivities.
 """

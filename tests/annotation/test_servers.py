@@ -143,9 +143,13 @@ def test_a_reader_of_plots_sees_what_is_known_of_an_item_and_from_where(ws) -> N
     ]
     assignments, nothing = tables.ASSIGNMENTS.frame(tasks), state.disputed.clear()
     units = still_open(state, assignments, nothing, frozenset({("ann", "animal_harm")}))
-    sheets = task_conversion.sheets(units, state.texts, ws.taxonomy, servers.sources(state), lambda task, _: task)
+    sheets = task_conversion.sheets(
+        units, state.texts, ws.taxonomy, servers.sources(state), lambda _, parts: str(parts)
+    )
     told = {sheet.task.reviewer: "Known: a dog dies" in sheet.ask for sheet in sheets}
     assert told == {"ann": False, "bo": True}  # who opted out of a trait read of it above another's flag
+    keys = {sheet.task.reviewer: sheet.key for sheet in sheets}  # another key: a task sent before is replaced
+    assert "without known facts" in keys["ann"] and "without known facts" not in keys["bo"]
 
 
 @pytest.mark.slow

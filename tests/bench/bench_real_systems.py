@@ -297,7 +297,7 @@ def interval(
     if len(value) > 1:
         cell = over_seeds(mean + (by_seed - mean * sizes) / sizes.mean())
         low, high = min(low, cell["low"] or 0.0), max(high, cell["high"] or 0.0)
-    return mean, float(low), float(high), len(sizes)
+    return mean, max(float(low), -float(paired)), min(float(high), 1.0), len(sizes)
 
 
 def shown(world: World, every: Mapping[str, Values]) -> str:

@@ -25,15 +25,17 @@ def test_intervals_are_over_conversations_and_not_over_requests() -> None:
 
 
 def test_intervals_of_trained_models_are_over_seeds_too() -> None:
-    """A second seed with the same answers adds no information. Seeds with .4 and .6 everywhere leave the mean open by
-    t(.975, 1) * .1414 / sqrt(2) = 1.27, for any number of conversations."""
+    """A second seed with the same answers adds no information. Seeds with .49 and .51 everywhere leave the mean open
+    by t(.975, 1) * .01414 / sqrt(2) = .127, for any number of conversations."""
     groups = np.arange(100.0)
     once = np.where(groups % 2, 1.0, 0.0)
     alone, twice = bench.interval(once, groups), bench.interval(np.stack([once, once]), groups)
     assert twice == pytest.approx(alone, abs=0.01)
-    different = np.full((2, 100), 0.4) + np.array([[0.0], [0.2]])
+    different = np.full((2, 100), 0.49) + np.array([[0.0], [0.02]])
     mean, low, high, n = bench.interval(different, groups)
-    assert (mean, n) == (pytest.approx(0.5), 100) and (high - low) / 2 == pytest.approx(1.27, abs=0.01)
+    assert (mean, n) == (pytest.approx(0.5), 100) and (high - low) / 2 == pytest.approx(0.127, abs=0.001)
+    wide = bench.interval(np.full((2, 100), 0.4) + np.array([[0.0], [0.2]]), groups)  # 1.27: no share is beyond 1
+    assert wide[1:3] == (0, 1)
 
 
 def test_a_section_is_written_anew_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

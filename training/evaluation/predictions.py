@@ -79,7 +79,7 @@ def _listed(
         item = name if isinstance(name, str) and name in release.items else None
         titled = value if isinstance(value, dict) and "title" in value else None
         if item is None and titled is None and isinstance(name, str) and _OTHER_ID.match(name):
-            form = 'the ids of items.parquet in the release, or {"title", "year"}'
+            form = 'ids in data/items/catalog.parquet of the release, or {"title", "year"}'
             raise TrainingError(f"{place}: {plain(name)[:60]!r} is no id of the release's items: expected {form}")
         named = {"title": release.items[item].title, "year": release.items[item].year} if item else value
         entries = from_items([named], release.find, domain).entries
