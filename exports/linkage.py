@@ -209,8 +209,9 @@ def attacks(sides: Joined) -> dict[str, Attack]:
 
 def _and(attack: Attack, other: Attack) -> Attack:
     def both(n: int) -> Candidates | None:
-        mask, other_mask = attack(n), other(n)
-        return mask if mask is None or other_mask is None else mask & other_mask
+        if (mask := attack(n)) is None or (other_mask := other(n)) is None:
+            return mask
+        return mask & other_mask
 
     return both
 

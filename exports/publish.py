@@ -10,6 +10,7 @@ from exports import (
     folder,
     hub,
     linkage,
+    released_ids,
     removals_since_release,
     required_version_bump as versioning,
     signing,
@@ -129,7 +130,12 @@ def _refuse_removed(ws: Workspace, release: Path) -> None:
 def _refuse_found(ws: Workspace, release: Path) -> None:
     """Raises ReleaseError if whoever has a source finds its conversations in the release, though their texts stay out.
     It looks anew: what is mined since may tell more, or show others who are alike."""
-    silent = folder.facts_of(release)["silent"]
+    silent, key = folder.facts_of(release)["silent"], released_ids.path_of(release)
+    if silent and not key.exists():
+        raise ReleaseError(
+            f"{key}: missing, and nobody else can tell whether people are found again: put your copy of it back"
+            " (--found-again publishes without looking)"
+        )
     found = linkage.worst(ws, release, silent) if silent else {}
     if again := ", ".join(f"{source} {n:,} of {of:,}" for source, (n, of) in found.items() if n):
         raise ReleaseError(

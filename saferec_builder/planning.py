@@ -331,7 +331,9 @@ def _weighted(
     zone = design.filter(pl.col("stratum") != sampling_design.CLAIMED, kind="sensitivity")["subject"]
     pairs = with_traits.explode("traits").join(weights, on="conversation", how="left")
     pairs = pairs.join(proposed, on=unit, how="left").join(shares, on="traits", how="left")
-    alone = pl.when(pl.col("conversation").is_in(read["subject"].implode())).then(1.0).otherwise(pl.col("share"))
+    settled = labels.drop_nulls(["verdict", "method"]).select(conversation="subject", traits="trait")
+    pairs = pairs.join(settled.with_columns(is_settled=True), on=unit, how="left")
+    alone = pl.when("is_settled").then(1.0).otherwise(pl.col("share"))
     is_alone = pl.col("proposed") & ~pl.col("conversation").is_in(zone.implode())
     return pairs.with_columns(pl.when(is_alone).then(alone.fill_null(1.0)).otherwise("weight").alias("weight"))
 

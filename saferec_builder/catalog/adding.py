@@ -275,7 +275,7 @@ def _lost(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataF
     ref = sources.readable(lost["ref"][0], 80)
     remedy = "two items have this id (`saferec-build catalog merges --conflicts`)"
     if ref.startswith("title:"):
-        title = shlex.quote(ref.removeprefix("title:"))
+        title = shlex.quote(sources.readable(lost["ref"][0].removeprefix("title:"), len(lost["ref"][0])))
         remedy = f"several items may be meant (`saferec-build catalog show {title}`): add its rows with an IMDb id"
     return {"statements_that_lost_their_item": (lost.height, f"of {ref}: {remedy}")}
 

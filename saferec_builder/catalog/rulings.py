@@ -44,7 +44,8 @@ def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> 
     if record is None:
         return Counts(command, skipped=1, figures={**figures, "change": "none, it was so already"})
     added = workspace.append(ws, tables.CATALOG_ROWS, record)
-    before, after = (merging.merge(frame)[0] for frame in (rows, workspace.read(ws, tables.CATALOG_ROWS)))
+    near = _near(rows, refs)
+    before, after = (merging.merge(frame)[0] for frame in (near, pl.concat([near, record])))
     for name, items in (("it_was_part_of", before), ("it_is_part_of", after)):
         for item in items.filter(pl.col("refs").list.contains(refs[0])).to_dicts():
             figures[name] = f"{titles.dated(item)}, with {', '.join(item['refs'])}"
@@ -53,8 +54,26 @@ def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> 
     return Counts(command, added, figures=figures)
 
 
+def _near(rows: pl.DataFrame, refs: Sequence[str]) -> pl.DataFrame:
+    """The rows of the titles of these and all that share an id, a title or a ruling with one: no other merges with
+    them."""
+    names = rows.select(ref=_REF, by=pl.concat_list(_REF, pl.col("refs").fill_null([]))).explode("by")
+    forms = rows.select(
+        ref=_REF, by=pl.lit("title of ") + pl.Series(map(titles.normal, rows["title"]), dtype=pl.String)
+    )
+    shared, near = pl.concat([names, forms]).unique(), pl.Series(refs)
+    size = 0
+    while near.len() > size:
+        size, by = near.len(), shared.filter(pl.col("ref").is_in(near.implode()))["by"]
+        near = shared.filter(pl.col("by").is_in(by.implode()))["ref"].unique()
+    return rows.filter(_REF.is_in(near.implode()))
+
+
 def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:
     """What to do with a row that was set apart: join it with the only item of its title and nearly its year, if any."""
+    for joined, word in merging.rulings(rows).items():
+        if word == "joined" and ref in joined:  # a join counts before `apart`
+            return f"it is still joined: `saferec-build catalog join {shlex.join(joined)} --undo`"
     row = rows.filter(ref == _REF).row(0, named=True)
     near = items.filter(~pl.col("refs").list.contains(ref), domain=row["domain"])
     if row["year"] is not None:

@@ -16,7 +16,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 import polars as pl
@@ -205,17 +204,18 @@ def best(scores: Floats, right: Bools, heard: Bools, ruled: Bools) -> Thresholds
     right: which of these units have the trait; heard: where the rules say `present` or `unsure`; ruled: `present`.
     """
 
-    def f_half(pair: Thresholds) -> float:
-        claimed = ruled | pair.claims(scores, heard)
-        hit = float((claimed & right).sum())
-        return 1.25 * hit / (0.25 * right.sum() + claimed.sum() or 1.0)  # 1.25 P R / (.25 P + R)
+    def counts(where: Bools) -> Floats:
+        """[step, 2]: what its score claims from each step on, and how much of it is right."""
+        claims = [where & (scores >= step) for step in STEPS]
+        return np.array([(claim.sum(), (claim & right).sum()) for claim in claims], dtype=np.float64)
 
-    pairs = [Thresholds(float(low), float(high)) for low, high in product(STEPS, STEPS)]
-    values = [f_half(pair) for pair in pairs]
-    tied = [pair for pair, value in zip(pairs, values, strict=True) if value == max(values)]
-    lows = sorted({pair.heard for pair in tied})
-    tied = [pair for pair in tied if pair.heard == lows[len(lows) // 2]]
-    return tied[len(tied) // 2]
+    of_rules = np.array([ruled.sum(), (ruled & right).sum()], dtype=np.float64)
+    sums = of_rules + counts(heard & ~ruled)[:, None] + counts(~heard & ~ruled)[None]
+    values = 1.25 * sums[..., 1] / np.maximum(0.25 * right.sum() + sums[..., 0], 1e-9)  # 1.25 P R / (.25 P + R)
+    lows, highs = np.nonzero(values == values.max())
+    low = np.unique(lows)[len(np.unique(lows)) // 2]
+    highs = highs[lows == low]
+    return Thresholds(float(STEPS[low]), float(STEPS[highs[len(highs) // 2]]))
 
 
 def _precision(claimed: Bools, right: Bools) -> float | None:

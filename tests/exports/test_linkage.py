@@ -235,6 +235,8 @@ def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli,
         )
     assert not (tmp_path / "out").exists()
     assert cli("publish", "--to", tmp_path / "out", "--found-again", "-C", ws.root).code == 0
+    (ws.releases / "1.0.0.key.parquet").rename(tmp_path / "key")  # kept elsewhere: nobody can look
+    assert "put your copy of it back" in cli("publish", "--to", tmp_path / "elsewhere", "-C", ws.root).err
     (ws.root / "removals.csv").write_text("source,source_id,author\nhf:chats,post-39,\n")
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
     assert "next" not in cli("linkage", "2.0.0", "-C", ws.root).out
