@@ -322,8 +322,10 @@ def _csv_lines(
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
         cells = partial(_csv_row, header, delimiter)
         for n, record in _csv_records(reader):
-            if isinstance(record, Left) or any(map(str.strip, record)):  # spreadsheets write ;;;; for an empty row
+            if isinstance(record, Left) or any(map(str.strip, record)):
                 yield f"{path.name}:{n}", cells(record)
+            elif record:  # spreadsheets write ;;;; for an empty row
+                yield f"{path.name}:{n}", Left("empty row", "no cell holds anything")
 
 
 def header(path: Path) -> list[str]:

@@ -65,6 +65,6 @@ def test_no_word_of_a_line_that_slipped_stands_in_a_drop(tmp_path):
     path.write_text(tsv([*lines, ("", 0, "SEEKER", 0, "A film", "")]))
     assert inspired.read(path).drops["detail"].to_list() == [
         "found something like 'xxxxx xxxxxx' (x: a letter, 9: a digit), expected SEEKER or RECOMMENDER",
-        "utt_id: found something like 'x xxxx xxx xxx' (x: a letter, 9: a digit)",
+        "utt_id: found something like 'x xxxx xxx xxx' (x: a letter, 9: a digit), expected a whole number, 0 or more",
         "a line needs a dialog_id",
     ]

@@ -139,7 +139,7 @@ TABLES = {  # text -> what is wrong with it, or its rows and drops
     "a,b,c\n1,2,3\n": (["1 2 "], [(1, "column not read", "c: expected one of d")]),
     "sep=|\na|B|d\n 1 | 2\n": (["1 2 "], []),
     "a,b\n1,2,3\n\n4\n": (["4  "], [(2, "too many fields", f"found 3, expected 2: {MORE}")]),
-    "a;b;d\n;;\n1;2;\n ;;\t\n": (["1 2 "], []),  # a spreadsheet's empty rows are no rows
+    "a;b;d\n;;\n\n1;2;\n": (["1 2 "], [(2, "empty row", "no cell holds anything")]),  # as spreadsheets write them
     'a,b,,\n1,2,,"x\ny"\n1,2,x\n': (  # two columns without a name, as a spreadsheet may leave them
         ["1 2 "],
         [(3, "a cell of two lines", "in a column without a name: is a quote not closed?")],
