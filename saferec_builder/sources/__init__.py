@@ -321,11 +321,7 @@ def _csv_lines(
         if others is not None and (unknown := [name for name in header if name and name not in {*expected, *others}]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
         cells = partial(_csv_row, header, delimiter)
-        for n, record in _csv_records(reader):
-            if isinstance(record, Left) or any(map(str.strip, record)):
-                yield f"{path.name}:{n}", cells(record)
-            elif record:  # spreadsheets write ;;;; for an empty row
-                yield f"{path.name}:{n}", Left("empty row", "no cell holds anything")
+        yield from ((f"{path.name}:{n}", cells(record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:
@@ -382,6 +378,8 @@ def _csv_row(header: list[str], delimiter: str, record: list[str] | Left) -> dic
     """The cells by column; those of a column without a name, such as row numbers of pandas, are not read."""
     if isinstance(record, Left):
         return record
+    if not any(map(str.strip, record)):  # spreadsheets write ;;;; for an empty row
+        return Left("empty row", "no cell holds anything")
     if len(record) > len(header):
         hint = "is a tab in a cell?" if delimiter == "\t" else f"is a {delimiter!r} not quoted?"
         return Left("too many fields", f"found {len(record)}, expected {len(header)}: {hint}")
