@@ -106,6 +106,11 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
             texts = f"{many(new, 'conversation', 'conversations')} that no proposer has read for all traits"
             return f"look for sensitivities in {texts}: `saferec-build propose`"
     waiting = waiting or waits(ws)
+    return _of_people(ws, waiting, push, labels, planned) or _of_releases(ws, labels, planned)
+
+
+def _of_people(ws: Workspace, waiting: Waiting, push: str, labels: int, planned: bool) -> str | None:
+    """What waits for people, and what can be done without them; None if nothing waits."""
     then = partial(next_step, ws, labels=labels, planned=planned)
     if n := waiting.capped:  # no push hands these out today: they are never the first step
         today = then(replace(waiting, unsent=waiting.unsent - n, put_off=waiting.put_off - n, capped=0))
@@ -132,6 +137,10 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         return f"{disputes} for a ruling: `{push} --adjudicator NAME`"
     if waiting.unlabelled or not workspace.count(ws, tables.LABELS):
         return f"make labels of what people said ({waiting.unlabelled:,} new or changed): `saferec-build adjudicate`"
+    return None
+
+
+def _of_releases(ws: Workspace, labels: int, planned: bool) -> str:
     releases = _releases(ws)
     if not releases:
         first = "" if planned else "see what a release would hold (`saferec-build plan`), and "

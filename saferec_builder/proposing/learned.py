@@ -213,7 +213,8 @@ def best(scores: Floats, right: Bools, heard: Bools, ruled: Bools) -> Thresholds
     sums = of_rules + counts(heard & ~ruled)[:, None] + counts(~heard & ~ruled)[None]
     values = 1.25 * sums[..., 1] / np.maximum(0.25 * right.sum() + sums[..., 0], 1e-9)  # 1.25 P R / (.25 P + R)
     lows, highs = np.nonzero(values == values.max())
-    low = np.unique(lows)[len(np.unique(lows)) // 2]
+    tied = np.unique(lows)
+    low = tied[len(tied) // 2]
     highs = highs[lows == low]
     return Thresholds(float(STEPS[low]), float(STEPS[highs[len(highs) // 2]]))
 
