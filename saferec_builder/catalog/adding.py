@@ -246,7 +246,7 @@ def _item_figures(items: pl.DataFrame, merges: pl.DataFrame) -> dict[str, JsonVa
 
 def _unlike(merges: pl.DataFrame, read: pl.DataFrame) -> Noted:
     """Merges by an id of rows whose titles share no word, where one of the rows was just read."""
-    refs = set(read.select(pl.concat_str("source", pl.lit(":"), "source_id")).to_series())
+    refs = set(read.select(merging.REF).to_series())
     unlike = merges.filter("unlike", pl.col("row").is_in(refs) | pl.col("other").is_in(refs))
     for row in unlike.head(1).to_dicts():
         ref = row["row"] if row["row"] in refs else row["other"]

@@ -29,7 +29,7 @@ MERGES = pl.Schema(
     dict.fromkeys(("row", "item", "by", "other", "title", "other_title"), pl.String) | {"unlike": pl.Boolean}
 )
 _TEXTS = pl.List(pl.String)
-_REF = pl.concat_str("source", pl.lit(":"), "source_id")
+REF = pl.concat_str("source", pl.lit(":"), "source_id")  # how people name a row of the catalog
 _TITLE_BREAK = re.compile(r":| [-–—] ")
 Key = TypeVar("Key")
 
@@ -196,7 +196,7 @@ def _refs_ruled(rows: pl.DataFrame, word: str) -> list[tuple[str, ...]]:
 
 def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with `n`, their title `key`, and `touched`: they share an id or that key, or a person joined them."""
-    keyed = rows.filter(pl.col("source") != APART).with_row_index("n").with_columns(ref=_REF)
+    keyed = rows.filter(pl.col("source") != APART).with_row_index("n").with_columns(ref=REF)
     free = ~pl.col("ref").is_in([ref for (ref,) in _refs_ruled(rows, APART)])
     joined = [ref for pair in _refs_ruled(rows, "joined") for ref in pair]
     keys = pl.Series("key", map(_title_key, keyed["title"], keyed["year"], keyed["domain"]), pl.String)

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 import polars as pl
 
 from saferec_builder.catalog import merging
+from saferec_builder.catalog.merging import REF
 from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
-
-_REF = pl.concat_str("source", pl.lit(":"), "source_id")
 
 
 def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:
@@ -57,16 +56,14 @@ def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> 
 def _near(rows: pl.DataFrame, refs: Sequence[str]) -> pl.DataFrame:
     """The rows of the titles of these and all that share an id, a title or a ruling with one: no other merges with
     them."""
-    names = rows.select(ref=_REF, by=pl.concat_list(_REF, pl.col("refs").fill_null([]))).explode("by")
-    forms = rows.select(
-        ref=_REF, by=pl.lit("title of ") + pl.Series(map(titles.normal, rows["title"]), dtype=pl.String)
-    )
+    names = rows.select(ref=REF, by=pl.concat_list(REF, pl.col("refs").fill_null([]))).explode("by")
+    forms = rows.select(ref=REF, by=pl.lit("title of ") + pl.Series(map(titles.normal, rows["title"]), dtype=pl.String))
     shared, near = pl.concat([names, forms]).unique(), pl.Series(refs)
     size = 0
     while near.len() > size:
         size, by = near.len(), shared.filter(pl.col("ref").is_in(near.implode()))["by"]
         near = shared.filter(pl.col("by").is_in(by.implode()))["ref"].unique()
-    return rows.filter(_REF.is_in(near.implode()))
+    return rows.filter(REF.is_in(near.implode()))
 
 
 def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:
@@ -74,7 +71,7 @@ def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:
     for joined, word in merging.rulings(rows).items():
         if word == "joined" and ref in joined:  # a join counts before `apart`
             return f"it is still joined: `saferec-build catalog join {shlex.join(joined)} --undo`"
-    row = rows.filter(ref == _REF).row(0, named=True)
+    row = rows.filter(ref == REF).row(0, named=True)
     near = items.filter(~pl.col("refs").list.contains(ref), domain=row["domain"])
     if row["year"] is not None:
         near = near.filter((pl.col("year") - row["year"]).abs() <= titles.YEARS_APART)
@@ -89,7 +86,7 @@ def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:
 def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFrame | None:
     """Returns the CATALOG_ROWS row that keeps a row apart, joins two rows, or undoes that; None if it is so already."""
     for ref in refs:
-        if rows.filter(ref == _REF).is_empty():
+        if rows.filter(ref == REF).is_empty():
             raise UsageError(f"{ref!r} is no row of the catalog: expected source:id as `catalog merges` names it")
     refs, last, word = sorted(refs), merging.rulings(rows), merging.APART if len(refs) == 1 else "joined"
     if (last.get(tuple(refs)) == word) is not undo:
@@ -97,5 +94,5 @@ def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFra
     earlier = rows.filter((pl.col("source") == merging.APART) & (pl.col("refs") == refs)).height
     fields = {"source": merging.APART, "source_id": f"{' '.join(refs)} {earlier + 1}", "refs": refs}
     fields["aliases"] = [word if not undo else "together" if len(refs) == 1 else "not joined"]
-    row = {**rows.filter(refs[0] == _REF).row(0, named=True), "genres": [], "plot": None, **fields}
+    row = {**rows.filter(refs[0] == REF).row(0, named=True), "genres": [], "plot": None, **fields}
     return tables.CATALOG_ROWS.frame([row])
