@@ -88,8 +88,6 @@ def _masked(policy: PolicyModel, masks: Catalogue | Trie, excluded: Excluded) ->
 
 def _excluded(policy: PolicyModel, table: Sequence[Row]) -> Excluded:
     """Returns a function from prompt tokens to the items that the answer may not name: those its seeker has seen."""
-    if policy.catalogue:
-        return policy.catalogue.items  # items that a prompt names are tokens of it
     seen: dict[tuple[int, ...], set[str]] = {}  # seekers with equal prompts: items seen by either are excluded
     for ids, row in zip(prompt_tokens(policy.tokenizer, table), table, strict=True):
         seen.setdefault(tuple(ids), set()).update(row["seen"])

@@ -77,3 +77,10 @@ def test_who_draws_otherwise_is_left_to_trl(chat: Path) -> None:
     for name, value in others:
         assert rollouts.trainer(policy, [], SimpleNamespace(**settings | {name: value})) is GRPOTrainer
     assert rollouts.trainer(policy, [], SimpleNamespace(**settings)) is not GRPOTrainer
+
+
+def test_a_rollout_names_no_item_that_its_seeker_has_seen_however_the_request_names_it(policy: Any) -> None:
+    """Only items whose "Title (Year)" stands in the request were out: people write titles otherwise."""
+    turn = {"role": "user", "content": "I liked item g. Something like it?"}
+    excluded = rollouts._excluded(policy, [{"prompt": [turn], "seen": ["g"]}])
+    assert excluded(generate.prompt_tokens(policy.tokenizer, [{"prompt": [turn]}])[0]) == ["g"]
