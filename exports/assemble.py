@@ -160,7 +160,7 @@ def _content(ws: Workspace, snapshot: Snapshot, chosen: Chosen, options: Options
     agreement, certified = stated
     base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
     places = chosen.filled.select("place", "released", subject="conversation")
-    open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.told)))
+    open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.reduced)))
     reviews = review_facts.of_items(base.reviews, base.links)
     return formats.Content(
         name=name,

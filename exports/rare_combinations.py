@@ -24,17 +24,17 @@ Combination = tuple[frozenset[str], bool]  # the traits that are released, and w
 
 @dataclass(frozen=True)
 class Hidden:
-    """`told`: conversation with withheld traits -> the traits that are still released of it. `gone`: conversations
-    that are left out."""
+    """`reduced`: conversation with withheld traits -> the traits that are still released of it. `left_out`:
+    conversations that are left out."""
 
-    told: Mapping[str, frozenset[str]]
-    gone: frozenset[str]
+    reduced: Mapping[str, frozenset[str]]
+    left_out: frozenset[str]
     facts: Combinations
 
     @property
     def pairs(self) -> pl.DataFrame:
-        """`told` as (subject, trait)."""
-        pairs = [(name, trait) for name, traits in self.told.items() for trait in traits]
+        """`reduced` as (subject, trait)."""
+        pairs = [(name, trait) for name, traits in self.reduced.items() for trait in traits]
         return pl.DataFrame(pairs, {"subject": pl.String, "trait": pl.String}, orient="row")
 
 
@@ -72,23 +72,27 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
         traits=pl.col("trait").filter(open_).unique(), part=(~open_).any()
     )
     people = dict(by_subject.select("subject", "who").iter_rows())
-    before, after, gone = dict[str, Combination](), dict[str, Combination](), set[str]()
+    before, after, left_out = dict[str, Combination](), dict[str, Combination](), set[str]()
     for _, group in by_subject.group_by("source", "split", maintain_order=True):
         full = {name: (frozenset(t), part) for name, t, part in group.select("subject", "traits", "part").iter_rows()}
         reduced = generalised(full, people, k)
         empty = {name for name, traits in reduced.items() if not traits[0]}
-        before, after, gone = before | full, after | reduced, gone | (empty if _people(empty, people) < k else set())
+        before, after, left_out = (
+            before | full,
+            after | reduced,
+            left_out | (empty if _people(empty, people) < k else set()),
+        )
     lost = {name: len(before[name][0]) - len(traits[0]) for name, traits in after.items()}
     return Hidden(
-        told={name: traits for name, (traits, part) in after.items() if part and name not in gone},
-        gone=frozenset(gone),
+        reduced={name: traits for name, (traits, part) in after.items() if part and name not in left_out},
+        left_out=frozenset(left_out),
         facts={
             "k": k,
             "people": _people((name for name, traits in before.items() if traits[0]), people),
             "withheld_of": _people((name for name, n in lost.items() if n), people),
             "traits": sum(len(traits[0]) for traits in before.values()),
             "withheld": sum(lost.values()),
-            "left_out": len(gone),
+            "left_out": len(left_out),
         },
     )
 
@@ -105,8 +109,8 @@ def withheld(
     while True:  # each round releases fewer traits
         allowed = [slug for slug in slugs if slug not in small]
         rare = hidden(known, kept, silent, allowed, k)
-        labels = known.filter(~pl.col("subject").is_in(list(rare.gone)))
-        complete = labels.filter(~pl.col("subject").is_in(list(rare.told)))
+        labels = known.filter(~pl.col("subject").is_in(list(rare.left_out)))
+        complete = labels.filter(~pl.col("subject").is_in(list(rare.reduced)))
         partial = labels.join(rare.pairs, on=["subject", "trait"], how="semi")
         released = pl.concat([complete, partial])
         fewer = {trait: n for trait, n in small_groups(released, kept, allowed, k).items() if n}
@@ -117,20 +121,20 @@ def withheld(
 
 def without(kept: pl.DataFrame, left_out: pl.DataFrame, rare: Hidden) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns the result of build_rows.ordered without the conversations that are left out."""
-    is_gone = pl.col("conversation").is_in(list(rare.gone))
-    dropped = kept.filter(is_gone).select("conversation", "source", reason=pl.lit(RARE))
-    return kept.filter(~is_gone).drop("place").with_row_index("place"), pl.concat([left_out, dropped])
+    is_left_out = pl.col("conversation").is_in(list(rare.left_out))
+    dropped = kept.filter(is_left_out).select("conversation", "source", reason=pl.lit(RARE))
+    return kept.filter(~is_left_out).drop("place").with_row_index("place"), pl.concat([left_out, dropped])
 
 
 def unlearned(built: pl.DataFrame, rare: Hidden) -> pl.DataFrame:
     """Returns rows of build_rows.build that teach nothing if a trait is withheld, as what is safe is then unknown."""
-    return unlearned_rows(built, built["conversation"].is_in(list(rare.told)), WITHHELD)
+    return unlearned_rows(built, built["conversation"].is_in(list(rare.reduced)), WITHHELD)
 
 
 def labels(released: pl.DataFrame, rare: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
-    """Returns the labels with `withheld` for each of these traits that is not released of a conversation in rare.told,
-    whether it has a label on the trait or not: else the presence of the row would disclose it."""
-    is_partial = pl.col("subject").is_in(list(rare.told))
+    """Returns the labels with `withheld` for each of these traits that is not released of a conversation in
+    rare.reduced, whether it has a label on the trait or not: else the presence of the row would disclose it."""
+    is_partial = pl.col("subject").is_in(list(rare.reduced))
     stated = released.filter(is_partial, verdict="present").join(rare.pairs, on=["subject", "trait"], how="semi")
     conversations = released.filter(is_partial).unique("subject", maintain_order=True)
     all_pairs = conversations.drop("trait").join(pl.DataFrame({"trait": slugs}, {"trait": pl.String}), how="cross")

@@ -44,10 +44,10 @@ def speaks_for(trait: Trait) -> pl.Expr:
 class Judged:
     """The statements on one item, and the verdict on a trait that they lead to."""
 
-    said: pl.DataFrame
+    statements: pl.DataFrame
     trait: Trait
     rule: Rule
-    known: Mapping[str, Voters]
+    voters: Mapping[str, Voters]
     word: str
     risk: float | None
 
@@ -95,7 +95,7 @@ def steps(judged: Judged) -> tuple[Step, ...]:
 
 
 def _votes(judged: Judged) -> list[Step]:
-    statements, trait, rule, voters = judged.said, judged.trait, judged.rule, judged.known
+    statements, trait, rule, voters = judged.statements, judged.trait, judged.rule, judged.voters
     topics, p, _ = judging.topic_truth(statements, [trait], rule, 1, voters)
     exact = judging.topic_truth(statements.filter("exact"), [trait], rule, 1, voters)[1]
     core = [topics.index(topic) for topic in trait.core]
@@ -139,16 +139,16 @@ def _outcome(p: float, rule: Rule) -> str:
 
 
 def _classes(judged: Judged) -> list[Step]:
-    statements, trait, rule = judged.said, judged.trait, judged.rule
+    statements, trait, rule = judged.statements, judged.trait, judged.rule
     lines, same = [], ("kind", "key", "asked")
     stated = judging.class_statements(statements, trait.core).with_columns(pl.col("exact").any().over(same))
     for row in stated.unique(same, maintain_order=True).to_dicts():
         precision = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
         effect = "only keeps it from being clear"
         if row["precision"] >= rule.class_from:
-            outvoted = _not_true(statements, trait, row["asked"], rule, judged.known)
+            outvoted = _not_true(statements, trait, row["asked"], rule, judged.voters)
             if row["exact"]:  # statements that may be about another work outvote nothing
-                outvoted &= _not_true(statements.filter("exact"), trait, row["asked"], rule, judged.known)
+                outvoted &= _not_true(statements.filter("exact"), trait, row["asked"], rule, judged.voters)
             effect = "would violate, but votes say that it is not true" if outvoted else "violates"
         text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {precision}: {effect}"
         rows = statements.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
@@ -163,11 +163,13 @@ def _not_true(statements: pl.DataFrame, trait: Trait, topic: str, rule: Rule, vo
 
 
 def _guide(judged: Judged) -> list[Step]:
-    trait, severities = judged.trait, judging.severity(judged.said, 1)[0]
+    trait, severities = judged.trait, judging.severity(judged.statements, 1)[0]
     weighed = [(GUIDE[n], w, severities[n]) for n, w in enumerate(trait.guide) if w > 0]
     if not weighed or all(np.isnan(s) for _, _, s in weighed):
         return []
-    rows = judged.said.filter((pl.col("kind") == "guide") & pl.col("key").is_in([category for category, *_ in weighed]))
+    rows = judged.statements.filter(
+        (pl.col("kind") == "guide") & pl.col("key").is_in([category for category, *_ in weighed])
+    )
     missing = [category for category, _, s in weighed if np.isnan(s)]
     if missing:
         return [judged.step(f"guide: {', '.join(missing)} not rated, so it says nothing", rows)]
@@ -179,12 +181,12 @@ def _guide(judged: Judged) -> list[Step]:
 
 
 def _descriptors(judged: Judged) -> list[Step]:
-    trait, rows = judged.trait, judged.said.filter(pl.col("kind") == "esrb")
+    trait, rows = judged.trait, judged.statements.filter(pl.col("kind") == "esrb")
     descriptors = rows["key"].unique().sort().to_list()
     if not descriptors or not trait.esrb:
         return []
     listed = [f"{key} = {trait.esrb[key]:g}" for key in descriptors if key in trait.esrb]
-    strength = judging.esrb(judged.said, trait, 1)[0]
+    strength = judging.esrb(judged.statements, trait, 1)[0]
     default = "no descriptor of this trait"
     default += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M, AO or RP, or not at all"
     effect = judged.strong(strength) if trait.esrb_applies == "strong" and np.isfinite(strength) else ()
@@ -193,8 +195,8 @@ def _descriptors(judged: Judged) -> list[Step]:
 
 
 def _people(judged: Judged) -> list[Step]:
-    answer = int(judging.reviewed(judged.said, judged.trait, 1)[0])
+    answer = int(judging.reviewed(judged.statements, judged.trait, 1)[0])
     if not answer:
         return []
-    rows = judged.said.filter((pl.col("kind") == "review") & (pl.col("key") == judged.trait.slug))
+    rows = judged.statements.filter((pl.col("kind") == "review") & (pl.col("key") == judged.trait.slug))
     return [judged.step(f"reviewers: {'yes' if answer > 0 else 'no'}", rows, "violated" if answer > 0 else "clear")]

@@ -23,12 +23,12 @@ _NAMED = pl.DataFrame(schema={"conversation": pl.String, "ref": pl.String})
 
 
 def familiarity(
-    items: pl.DataFrame, links: pl.DataFrame, said: pl.DataFrame, conversations: pl.DataFrame | None = None
+    items: pl.DataFrame, links: pl.DataFrame, statements: pl.DataFrame, conversations: pl.DataFrame | None = None
 ) -> dict[str, Known]:
-    """item -> Known, for every item: its ids, its rating reasons and keywords among the statements `said`, and the
+    """item -> Known, for every item: its ids, its rating reasons and keywords among `statements`, and the
     number of conversations that name it by an id."""
     kind = pl.col("kind")
-    counts = said.group_by("item").agg(
+    counts = statements.group_by("item").agg(
         reasons=(kind == "reason").sum(), keywords=kind.is_in([*class_rules.CLASSES[1:]]).sum()
     )
     all_refs = _NAMED if conversations is None else texts_on_disk.refs(conversations, "conversation")

@@ -38,44 +38,52 @@ def risks(
 
 
 def risks_of(
-    items: pl.DataFrame, said: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
+    items: pl.DataFrame, statements: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
 ) -> tuple[Oracle, NDArray[np.float64]]:
     """`risks`, from `statements`."""
-    topic_voters = voters(said, taxonomy.topics)
+    topic_voters = voters(statements, taxonomy.topics)
     risk = np.full((items.height, len(taxonomy.traits)), np.nan)
     codes = np.full(risk.shape, violations.UNKNOWN, np.int8)
-    with_statements = said["row"].unique().sort().to_numpy()
+    with_statements = statements["row"].unique().sort().to_numpy()
     for first in range(0, len(with_statements), AT_ONCE):
         rows = with_statements[first : first + AT_ONCE]
         numbers = pl.DataFrame({"row": rows}).with_row_index("n")
-        batch = said.join(numbers, "row", maintain_order="left").drop("row").rename({"n": "row"})
+        batch = statements.join(numbers, "row", maintain_order="left").drop("row").rename({"n": "row"})
         risk[rows], codes[rows] = judge(batch, taxonomy.traits, rule, len(rows), topic_voters)
     return violations.oracle(items["item"].to_list(), taxonomy.slugs, codes), risk
 
 
 def judge(
-    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
+    statements: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, voters: Mapping[str, Voters]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number.
 
-    `known` are the voters of each topic, learnt from all items. A statement that names the item inexactly may be about
+    `voters` are those of each topic, learnt from all items. A statement that names the item inexactly may be about
     another work: it may make it violate, but clears nothing, and does not outvote exact statements.
     """
-    risk, codes = _judged(said, traits, rule, n, known)
-    if not said["exact"].all():
-        exact_codes = _judged(said.filter("exact"), traits, rule, n, known)[1]
+    risk, codes = _judged(statements, traits, rule, n, voters)
+    if not statements["exact"].all():
+        exact_codes = _judged(statements.filter("exact"), traits, rule, n, voters)[1]
         codes = violations.worst(np.stack([codes, exact_codes], axis=-1))
     return risk, codes
 
 
 def _judged(
-    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
+    statements: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, voters: Mapping[str, Voters]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    topics, p, share = topic_truth(said, traits, rule, n, known)
-    rated, classes = severity(said, n), classed(said, topics, n)
+    topics, p, share = topic_truth(statements, traits, rule, n, voters)
+    rated, classes = severity(statements, n), classed(statements, topics, n)
     results = [
         violations.judge(
-            t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n), share=share, classed=classes
+            t,
+            topics,
+            p,
+            rated,
+            esrb(statements, t, n),
+            rule,
+            reviewed=reviewed(statements, t, n),
+            share=share,
+            classed=classes,
         )
         for t in traits
     ]
@@ -138,9 +146,13 @@ def topic_key() -> pl.Expr:
     return pl.col("topic").str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ?")
 
 
-def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
+def voters(statements: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
     """The voters on each of these topics and on each rare one, learnt from the votes on every item; by `key`."""
-    rows = counts(said).filter(pl.col("yes") + pl.col("no") > 0).sort(pl.col("yes") + pl.col("no"), maintain_order=True)
+    rows = (
+        counts(statements)
+        .filter(pl.col("yes") + pl.col("no") > 0)
+        .sort(pl.col("yes") + pl.col("no"), maintain_order=True)
+    )
     pairs = tables.last(rows, "item", "key").group_by("key", "yes", "no").len().sort("key", "yes", "no")
     topic_keys = keys(topics)
     by_key = {str(key): group for (key,), group in pairs.group_by("key", maintain_order=True)}
@@ -149,10 +161,10 @@ def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
     return vote_model.learn({key: vote_model.votes(*(by_key[key][c] for c in ("yes", "no", "len"))) for key in chosen})
 
 
-def counts(said: pl.DataFrame) -> pl.DataFrame:
+def counts(statements: pl.DataFrame) -> pl.DataFrame:
     """(item, row, key, yes, no) of the votes on each item and topic: the sum over all pages, and each count without a
     page by itself. One item and topic may have several, which may come from the same people."""
-    votes = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
+    votes = statements.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
     # without a page, or at a place in one
     alone = pl.col("url").is_null() | pl.col("url").str.contains("#", literal=True)
     group_key = pl.when(alone).then("warning").otherwise(pl.col("exact").cast(pl.String)).alias("apart")
@@ -161,19 +173,19 @@ def counts(said: pl.DataFrame) -> pl.DataFrame:
 
 
 def topic_truth(
-    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
+    statements: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, voters: Mapping[str, Voters]
 ) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
     """(topics, P(true) of items x topics, share of yes): the worst of `counts` and clear answers."""
     topics = list(dict.fromkeys(topic for trait in traits for topic in trait.topics))
     keys = pl.DataFrame({"topic": topics}).select(key=topic_key()).with_row_index("column")
     share, p_true = np.full((n, len(topics)), np.nan), np.full((n, len(topics)), np.nan)
-    voted = counts(said).filter(pl.col("yes") + pl.col("no") > 0).join(keys, "key", maintain_order="left")
+    voted = counts(statements).filter(pl.col("yes") + pl.col("no") > 0).join(keys, "key", maintain_order="left")
     for (key, column), group in voted.group_by("key", "column", maintain_order=True):
         cells, yes, no = ((group["row"].to_numpy(), column), group["yes"].to_numpy(), group["no"].to_numpy())
         np.fmax.at(share, cells, violations.p_yes(yes, no, rule))
-        if key in known:
-            np.fmax.at(p_true, cells, vote_model.posterior(known[str(key)], yes, no))
-    rows = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_in(["yes", "no"]))
+        if key in voters:
+            np.fmax.at(p_true, cells, vote_model.posterior(voters[str(key)], yes, no))
+    rows = statements.filter((pl.col("kind") == "topic") & pl.col("answer").is_in(["yes", "no"]))
     rows = rows.join(keys, "key", maintain_order="left")
     cells, answers = (rows["row"].to_numpy(), rows["column"].to_numpy()), (rows["answer"] == "yes").cast(pl.Float64)
     for table in (share, p_true):
@@ -181,42 +193,42 @@ def topic_truth(
     return topics, p_true, share
 
 
-def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
+def severity(statements: pl.DataFrame, n: int) -> NDArray[np.float64]:
     """Items x categories of GUIDE: the worst severity that a parents' guide states; NaN if none does."""
-    guide = said.filter((pl.col("kind") == "guide") & pl.col("key").is_in(GUIDE))
+    guide = statements.filter((pl.col("kind") == "guide") & pl.col("key").is_in(GUIDE))
     rated = np.full((n, len(GUIDE)), np.nan)
     columns = np.array([GUIDE.index(key) for key in guide["key"]], int)
     np.fmax.at(rated, (guide["row"].to_numpy(), columns), guide["severity"].cast(pl.Float64).to_numpy())
     return rated
 
 
-def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
+def esrb(statements: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
     """The strongest descriptor that applies to the trait; 0 for a rated game without one. NaN if none could apply, or
     if a missing one says nothing: the descriptors of a game for adults name only the worst in it, and a game that waits
     for its rating, or has neither a rating nor a descriptor, was not assessed."""
-    rated = said.filter((pl.col("kind") == "esrb") & bool(trait.esrb))
+    rated = statements.filter((pl.col("kind") == "esrb") & bool(trait.esrb))
     strength = rated["key"].replace_strict(trait.esrb, default=0.0, return_dtype=pl.Float64)
     strongest = np.full(n, np.nan)
     np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
-    ratings = said.filter(kind="rating")
+    ratings = statements.filter(kind="rating")
     unrated = rated.join(ratings, "row", "anti")["row"]
     silent = pl.concat([ratings.filter(pl.col("key").is_in([*ADULT, PENDING]))["row"], unrated]).to_numpy()
     strongest[silent] = np.where(strongest[silent] > 0, strongest[silent], np.nan)
     return strongest
 
 
-def class_statements(said: pl.DataFrame, topics: Sequence[str]) -> pl.DataFrame:
-    """Rows of `said` that are of a class and whose rule answers one of these topics with yes, with `asked` (the topic),
-    `right` and `read` (of its rule) and `precision` (0: too few were read)."""
+def class_statements(statements: pl.DataFrame, topics: Sequence[str]) -> pl.DataFrame:
+    """Rows of `statements` that are of a class and whose rule answers one of these topics with yes, with `asked` (the
+    topic), `right` and `read` (of its rule) and `precision` (0: too few were read)."""
     topic_keys = pl.DataFrame(
         {"answers": keys(topics), "asked": list(topics)}, schema=dict.fromkeys(("answers", "asked"), pl.String)
     )
-    return said.join(_class_rules().join(topic_keys, "answers"), ["kind", "key"], maintain_order="left_right")
+    return statements.join(_class_rules().join(topic_keys, "answers"), ["kind", "key"], maintain_order="left_right")
 
 
-def classed(said: pl.DataFrame, topics: Sequence[str], n: int) -> NDArray[np.float64]:
+def classed(statements: pl.DataFrame, topics: Sequence[str], n: int) -> NDArray[np.float64]:
     """Items x topics: the precision of the surest class statement that says yes; NaN if none does."""
-    rows, surest = class_statements(said, topics), np.full((n, len(topics)), np.nan)
+    rows, surest = class_statements(statements, topics), np.full((n, len(topics)), np.nan)
     cells = (rows["row"].to_numpy(), np.array([topics.index(topic) for topic in rows["asked"]], int))
     np.fmax.at(surest, cells, rows["precision"].to_numpy())
     return surest
@@ -245,9 +257,9 @@ def keys(topics: Sequence[str]) -> list[str]:
     return pl.DataFrame({"topic": list(topics)}, schema={"topic": pl.String}).select(topic_key())["topic"].to_list()
 
 
-def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
+def reviewed(statements: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
     """1 if reviewers said that the item violates the trait, -1 if they said that it does not, else 0."""
-    review = said.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug))
+    review = statements.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug))
     answers = np.zeros(n, np.int8)
     for answer, code in (("no", -1), ("yes", 1)):  # the worse one comes last and overwrites the other
         answers[review.filter(answer=answer)["row"].to_numpy()] = code

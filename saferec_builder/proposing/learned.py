@@ -87,7 +87,7 @@ class Learned:
         judged = int(e.judged.any(axis=1).sum())
         LOG.warning("%s", f"propose: learning from {len(e.texts):,} texts, of which people have judged {judged:,} ...")
         slugs = self.corpus.taxonomy.slugs
-        if unscored := [slug for slug, is_scored in zip(slugs, e.told, strict=True) if not is_scored]:
+        if unscored := [slug for slug, is_scored in zip(slugs, e.scorable, strict=True) if not is_scored]:
             few = f"fewer than {learning_examples.OF_A_TRAIT} texts that people read have them, or lack them"
             LOG.warning(
                 "%s", f"propose: learned scores no {', '.join(unscored)}: the rules know no words for them, and {few}"
@@ -104,7 +104,7 @@ class Learned:
         folds = np.array(e.folds[: len(scores)])
         for n, model in enumerate(self.models):
             rows = np.flatnonzero(folds == n)
-            scores[rows] = model.score([e.texts[k] for k in rows]) * e.told
+            scores[rows] = model.score([e.texts[k] for k in rows]) * e.scorable
         return scores
 
     @cached_property
@@ -146,14 +146,14 @@ class Learned:
     def propose(self, conversations: pl.DataFrame, taxonomy: Taxonomy, whole: Taxonomy) -> pl.DataFrame:
         """Rows of tables.PROPOSALS for the scorable traits of `taxonomy`, a part of the `whole` that it learned."""
         rows: list[Proposal] = []
-        is_scored = dict(zip(whole.slugs, self.examples.told, strict=True))
+        is_scored = dict(zip(whole.slugs, self.examples.scorable, strict=True))
         places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs if is_scored[slug]}
         names = conversations["conversation"]
         folds = np.array([learning_examples.fold(self.groups.get(name, name)) for name in names])
         for n, model in enumerate(self.models):
             part = conversations.filter(pl.Series(folds == n))
             scores = model.score([learning_examples.seekers_text(turns) for turns in part["turns"].to_list()])
-            scores *= self.examples.told
+            scores *= self.examples.scorable
             for row, of_row, is_claim in zip(
                 part.iter_rows(named=True), scores, self._claims(part, scores), strict=True
             ):
@@ -190,7 +190,7 @@ def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, Thr
     e, sources = examples, np.array(examples.sources)
     by_source: dict[str, Thresholds] = {}
     for source in ["", *sorted({*e.sources})]:
-        judged = e.judged & e.told & (rows & ((sources == source) | (source == "")))[:, None]
+        judged = e.judged & e.scorable & (rows & ((sources == source) | (source == "")))[:, None]
         right = (e.truth[: len(scores)] == 1)[judged]
         if source == "" or right.sum() >= OF_A_SOURCE:
             of_judged = scores[judged], right, e.heard[judged], e.ruled[judged]

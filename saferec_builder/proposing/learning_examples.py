@@ -54,7 +54,7 @@ class Examples:
     judged: Bools
     ruled: Bools
     heard: Bools
-    told: Bools  # which traits may be scored
+    scorable: Bools  # which traits may be scored
     version: str  # changes when anything above changes
 
     @property

@@ -64,8 +64,8 @@ def test_a_trait_is_told_of_no_few_people_whose_texts_are_released(texts: int):
     rows = [(name, "needles", "present") for name in (*public, *private)] + [(name, "gore", "present") for name in gore]
     labels = at_risk([dict(zip(("subject", "trait", "verdict"), row, strict=True)) for row in rows])
     counts, hidden = rare.withheld(labels, frame, ["reddit"], ["gore", "needles"], 5)
-    assert counts == {"needles": texts} and not hidden.told  # gore: six people from each source
-    assert hidden.gone == {*private}  # fewer than five people without a released trait
+    assert counts == {"needles": texts} and not hidden.reduced  # gore: six people from each source
+    assert hidden.left_out == {*private}  # fewer than five people without a released trait
     counts, hidden = rare.withheld(labels, frame, [], ["gore", "needles"], 5)
     assert counts == {}  # all texts are released: five people
 
@@ -82,10 +82,12 @@ def test_who_has_a_trait_that_is_withheld_everywhere_is_seen_by_what_is_missing(
     frame = pl.DataFrame({"conversation": ["g0", "g1", "g2", "g3", "x", "y"], "source": "reddit", "split": "train"})
     frame = frame.with_columns(seeker=pl.lit(None, pl.String))
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore"], 2)
-    assert result.told == {"g0": frozenset(), "x": frozenset()} and not result.gone  # two without a released trait
+    assert (
+        result.reduced == {"g0": frozenset(), "x": frozenset()} and not result.left_out
+    )  # two without a released trait
     labels.append({"subject": "g1", "trait": "needles", "verdict": verdict})
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore"], 2)
-    assert result.told == dict.fromkeys(("g0", "g1"), frozenset({"gore"})) and result.gone == {"x"}
+    assert result.reduced == dict.fromkeys(("g0", "g1"), frozenset({"gore"})) and result.left_out == {"x"}
     assert rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 9).facts["left_out"] == 5 - (
         verdict == "unsure"
     )
@@ -98,10 +100,10 @@ def test_conversations_of_one_person_are_no_crowd():
     frame = pl.DataFrame({"conversation": list(traits), "source": "reddit", "split": "train"})
     frame = frame.with_columns(seeker=pl.col("conversation").str.head(1))
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 2)
-    assert result.told == {} and not result.gone and result.facts["people"] == 3
+    assert result.reduced == {} and not result.left_out and result.facts["people"] == 3
     without_b2 = frame.filter(pl.col("conversation") != "b2")
     result = rare.hidden(at_risk(labels), without_b2, ["reddit"], ["gore", "needles"], 2)
-    assert result.gone == {"a1", "a2"} and not result.told  # one person: no trait can be released
+    assert result.left_out == {"a1", "a2"} and not result.reduced  # one person: no trait can be released
 
 
 def test_who_is_known_by_their_split_is_not_told_of_alone():
@@ -115,10 +117,10 @@ def test_who_is_known_by_their_split_is_not_told_of_alone():
     one_split = rare.hidden(
         at_risk(labels), frame.with_columns(split=pl.lit("train")), ["reddit"], ["gore", "needles"], 2
     )
-    assert one_split.told == {} and one_split.facts["withheld"] == 0  # in one split the two share the combination
+    assert one_split.reduced == {} and one_split.facts["withheld"] == 0  # in one split the two share the combination
     two_splits = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 2)
     # with a trait withheld each is alone in its split, even with no trait left: both are left out
-    assert two_splits.gone == {"train6", "test2"} and not two_splits.told and two_splits.facts["withheld"] == 4
+    assert two_splits.left_out == {"train6", "test2"} and not two_splits.reduced and two_splits.facts["withheld"] == 4
 
 
 def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit") -> store.Workspace:
@@ -163,10 +165,10 @@ def test_who_shares_not_even_nothing_with_others_is_left_out():
     frame = pl.DataFrame({"conversation": list(traits), "source": "reddit", "split": "train"})
     frame = frame.with_columns(seeker=pl.lit(None, pl.String))
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 5)
-    assert (result.gone, result.told) == (frozenset({"x"}), {})
+    assert (result.left_out, result.reduced) == (frozenset({"x"}), {})
     facts = {"k": 5, "people": 11, "withheld_of": 1, "traits": 12, "withheld": 2, "left_out": 1}
     assert result.facts == facts
-    assert rare.hidden(at_risk(labels), frame, [], ["gore", "needles"], 5).gone == frozenset()
+    assert rare.hidden(at_risk(labels), frame, [], ["gore", "needles"], 5).left_out == frozenset()
 
 
 def test_of_k_people_nothing_may_be_told(workspace, cli):

@@ -65,9 +65,9 @@ def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(wo
     examples = learning_examples.gather(corpus.load(ws))
     gore, clown_truth = (examples.truth[:, ws.taxonomy.slugs.index(slug)] for slug in ("gore", "clowns"))
     assert not np.isnan(gore).any() and sorted(clown_truth[~np.isnan(clown_truth)]) == [0, 1]
-    assert examples.told.sum() == len(ws.taxonomy.slugs) - 1
+    assert examples.scorable.sum() == len(ws.taxonomy.slugs) - 1
     label(ws, texts, [("present", "absent")[n % 2] for n in range(66)], trait="clowns")
-    assert learning_examples.gather(corpus.load(ws)).told.all()
+    assert learning_examples.gather(corpus.load(ws)).scorable.all()
 
 
 def test_nothing_is_learned_from_a_duplicate_or_the_seeker_of_a_released_test_row(workspace: store.Workspace) -> None:
