@@ -106,7 +106,7 @@ def test_what_is_held_out_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> N
     """Neither the messages used for measuring nor the labelled real turns, compared by digest."""
     monkeypatch.undo()
     texts, _ = learning_examples.messages(traits.load())
-    assert len(texts) == 6_823
+    assert len(texts) == 10_956
     rows = tomllib.loads((DATA / "rules_heldout.toml").read_text(encoding="utf-8"))["trait"].values()
     assert not {text for row in rows for text in (*row["says"], *row["not"])} & {*texts}
     requests = [json.loads(line) for line in (DATA / "requests_heldout.jsonl").read_bytes().splitlines()]
