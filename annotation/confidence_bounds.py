@@ -274,8 +274,9 @@ def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:
     step = max(1, total // 20)
     n = np.unique([*range(step, total + 1, step), total]) if total else np.zeros(0, np.int64)
     x = np.cumsum(outcomes, dtype=np.int64)[n - 1] if total else n
-    bounds = [upper(audit, int(a), int(b)) for a, b in zip(n, x, strict=True)]
-    return min(bounds, default=zone) - sum(outcomes)
+    bounds, wrong = [upper(audit, int(a), int(b)) for a, b in zip(n, x, strict=True)], sum(outcomes)
+    best = min(bounds, default=zone)
+    return (best if best >= wrong else bounds[-1]) - wrong  # refuted by what was found since: it tells nothing
 
 
 def _needed_rechecks(zone: int, outcomes: tuple[int, ...], right: int) -> int | None:

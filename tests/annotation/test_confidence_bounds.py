@@ -208,6 +208,13 @@ def test_labels_that_are_wrong_are_bounded_at_twenty_looks(outcomes, best):
     assert c.most_wrong(1_000, outcomes) == c.upper(c.Audit(1_000, 1_000, ()), best, 0) - sum(outcomes)
 
 
+def test_a_bound_that_later_rechecks_refute_is_not_taken():
+    """After 80 right ones 30 of 230 were overturned, and it said `<= -0.7 % (certified)`."""
+    outcomes = (0,) * 80 + (1,) * 30 + (0,) * 200
+    assert c.upper(c.Audit(600, 600, ()), 75, 0) < 30  # at the last look before them: refuted
+    assert c.most_wrong(600, outcomes) == c.upper(c.Audit(600, 600, ()), 310, 30) - 30
+
+
 @pytest.mark.parametrize("right", [0, 300])
 def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
     share = c.false_share(1_000, (1,) + (0,) * 59, right)
