@@ -1,6 +1,6 @@
 """Draws a few example conversations, always the same, with marked evidence and without severe traits.
 
-reads  conversations (current revision), labels (as build_rows.current gives them), proposals
+reads  conversations (current revision), labels (as build_rows.current gives them), what was ever seen in a text
 gives  plain rows {conversation, traits: [{name, form}], turns: [{role, parts: [{text, traits}]}]}
 """
 
@@ -19,16 +19,15 @@ LONGEST = 900  # characters: longer conversations come last
 FORMS = ("implicit", "implicit", "explicit")  # two of three examples have implied evidence, the main subject
 
 
-def examples(
-    conversations: pl.DataFrame, labels: pl.DataFrame, proposals: pl.DataFrame, taxonomy: Taxonomy
-) -> list[Row]:
+def examples(conversations: pl.DataFrame, labels: pl.DataFrame, seen: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
     """Returns at most EXAMPLES conversations with evidence, frequent traits first, each once before any is repeated.
 
-    A conversation with a severe trait that is labelled, proposed or still open is left out.
+    A conversation with a severe trait that is labelled, still open, or `seen` (review_state.found_units: by a proposal,
+    a reader or gold) is left out.
     """
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
     doubt = pl.col("verdict").is_null() | (pl.col("verdict") != "absent")
-    excluded = pl.concat([frame.filter(severe & doubt).select("subject") for frame in (labels, proposals)])
+    excluded = pl.concat(frame.select("subject") for frame in (labels.filter(severe & doubt), seen.filter(severe)))
     cited = labels.filter(pl.col("spans").list.len() > 0, verdict="present")
     cited = cited.join(excluded, on="subject", how="anti", maintain_order="left")
     texts = conversations.join(cited, left_on="conversation", right_on="subject", how="semi")

@@ -49,6 +49,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         withheld.without(frame, state.withheld)
         for frame in (readings, state.ever, tables.last(state.labels, "kind", "subject", "trait"))
     )
+    last_labels = last_labels.filter(pl.col("trait").is_in(taxonomy.slugs))
     labels = build_rows.current(last_labels, conversations)
     current_readings = readings.join(
         state.known.filter("current"), on=["kind", "subject", "digest"], how="semi", maintain_order="left"
@@ -93,7 +94,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         ),
         "flips": _flips(ws, manifest, taxonomy),
         "coverage": figures.coverage(oracle, taxonomy),
-        "examples": examples.examples(shown, labels, proposals, taxonomy),
+        "examples": examples.examples(shown, labels, review_state.found_units(state), taxonomy),
     }
 
 

@@ -23,8 +23,8 @@ def test_examples_leave_out_severe_traits_in_every_guise() -> None:
     rows = [conversation(f"c{n}", "I faint at the sight of blood.") for n in range(6)]
     tags = [label(row, quote="faint at the sight of blood") for row in rows]
     tags += [label(rows[0], "torture"), label(rows[1], "child_harm", verdict=None), label(rows[2], "torture", "absent")]
-    proposals = frame(tables.PROPOSALS, claim(rows[3], "hate_speech"))
-    shown = examples.examples(conversations(*rows), labels(*tags), proposals, TAXONOMY)
+    seen = frame(tables.PROPOSALS, claim(rows[3], "hate_speech"))
+    shown = examples.examples(conversations(*rows), labels(*tags), seen, TAXONOMY)
     assert {e["conversation"] for e in shown} == {"c2", "c4", "c5"}
     assert shown[0]["turns"][0]["parts"][1] == {"text": "faint at the sight of blood", "traits": ["Blood and gore"]}
 

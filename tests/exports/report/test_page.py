@@ -188,6 +188,28 @@ def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: stor
 
 
 @pytest.mark.slow
+def test_a_text_in_which_a_reader_or_gold_has_a_severe_trait_is_no_example(workspace: store.Workspace) -> None:
+    """Only labels and proposals were asked: an answer counted once `adjudicate` had run, and gold never."""
+    rows, labels = requests()
+    ws = fill(workspace, rows, labels)
+    known = [("sensitivity", row["conversation"], ["torture"]) for row in rows[20:]]
+    store.append(ws, tables.GOLD, tables.GOLD.frame(known))
+    shown = {example["conversation"] for example in gather(ws)["examples"]}
+    assert shown and not shown & {row["conversation"] for row in rows[20:]}
+    answers = (review(row, trait="torture", verdict="unsure") for row in rows[:20])
+    store.append(ws, tables.REVIEWS, reviews(*answers))
+    assert not gather(ws)["examples"]
+
+
+def test_a_trait_that_left_the_taxonomy_is_on_no_page(workspace: store.Workspace) -> None:
+    """The page was a traceback (KeyError), and after `adjudicate` it counted the lost labels as unresolved."""
+    rows, said = requests()
+    left = [label(rows[1], "gambling", quote="faint at the sight of blood"), label(rows[2], "gambling", verdict=None)]
+    figures = gather(fill(workspace, rows, [*said, *left]))
+    assert (figures["headline"]["sensitivities"], figures["headline"]["traits"]) == (20, 1)
+    assert figures["methods"] | {"agreed": 40, "unresolved": 0} == figures["methods"]
+
+
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told
     reviews = store.read(ws, tables.REVIEWS)["review"].to_list()
