@@ -45,9 +45,9 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
     conversations = conversations.filter(~conversations["conversation"].is_in(list(state.withheld)))
     drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
-    readings, proposals, last_labels = (
+    readings, proposals, standing, last_labels = (
         withheld.without(frame, state.withheld)
-        for frame in (readings, state.ever, tables.last(state.labels, "kind", "subject", "trait"))
+        for frame in (readings, state.ever, state.standing, tables.last(state.labels, *tables.UNIT))
     )
     last_labels = last_labels.filter(pl.col("trait").is_in(taxonomy.slugs))
     labels = build_rows.current(last_labels, conversations)
@@ -87,7 +87,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(reviews), taxonomy),
         "missed": workload.missed(bounds, taxonomy),
-        "effort": workload.effort(state.standing, labels),
+        "effort": workload.effort(standing, labels),
         # under names for this page only, by which nobody finds reviews in a release
         "load": workload.load(
             tasks, state.standing, taxonomy, lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]

@@ -69,7 +69,7 @@ def _released(
     earlier = {conversation: f"released before: {reason}" for conversation, reason in withheld.items()}
     injected = dict.fromkeys(released["injected"], "a sentence of ours was added (injected)")
     others = dict.fromkeys(released["asked"], "its last answer only: further requests stay")
-    unlabelled, further = "released without a verdict, marked so", "further requests of a conversation"
+    unlabelled, further = "released without a verdict, or with one lost since", "further requests of a conversation"
     unlisted = "no item is clear for them, or no answer is known"
     return [
         _step("In the release", settled, conversations, (reasons, "not in this release yet"), (earlier, unlabelled)),

@@ -166,9 +166,9 @@ def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspac
 
 
 def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace: store.Workspace, cli: Cli) -> None:
-    # c001 and c003 were proposed, 18 other labels say gore; c003 asks to be removed
+    # c001 and c003 were proposed, 18 other labels say gore; c001, which alone was read, asks to be removed
     ws = world(workspace)
-    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c001,\n")
     text = text_of(page.render(gather(ws) | {"runs": []}))
     for fact in (
         "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
@@ -177,6 +177,7 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         "1 proposals confirmed, 1 refused, 18 sensitivities that it did not call present.",
     ):
         assert fact in text, fact
+    assert "found in 1 conversations read" not in page.render(gather(ws) | {"runs": []})
 
 
 def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: store.Workspace) -> None:
@@ -187,7 +188,6 @@ def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: stor
     assert not gather(ws)["examples"]
 
 
-@pytest.mark.slow
 def test_a_text_in_which_a_reader_or_gold_has_a_severe_trait_is_no_example(workspace: store.Workspace) -> None:
     """Only labels and proposals were asked: an answer counted once `adjudicate` had run, and gold never."""
     rows, labels = requests()
@@ -210,6 +210,7 @@ def test_a_trait_that_left_the_taxonomy_is_on_no_page(workspace: store.Workspace
     assert figures["methods"] | {"agreed": 40, "unresolved": 0} == figures["methods"]
 
 
+@pytest.mark.slow
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told
     reviews = store.read(ws, tables.REVIEWS)["review"].to_list()
