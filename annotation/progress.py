@@ -84,11 +84,13 @@ def tasks(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
-    """Each reviewer's tasks, open and rejected ones, median seconds per task, and results on gold and decoys."""
+    """Each reviewer's tasks, open and rejected ones, median seconds of the answered ones, gold and decoys."""
     units = open_units(state, avoided(state.ws))
-    counts = tasks(state, units).group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
-    counted = state.standing.filter(pl.col("out").is_null())
-    speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
+    given = tasks(state, units)
+    counts = given.group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
+    counted = state.standing.filter(pl.col("out").is_null()).join(given.filter(state="answered"), on=TASK, how="semi")
+    of_tasks = counted.group_by(TASK).agg(pl.col("seconds").max())  # stored with one row of a task, or with several
+    speed = dict(of_tasks.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     rejected = rejections.waiting(units)
     quality = gold_and_decoys.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
     ranked = reliability.rank(aggregation.by_reviewers(state.votes))

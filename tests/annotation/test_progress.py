@@ -56,6 +56,15 @@ def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adju
     assert "alarms" not in status and "alarms" not in adjudicate()
 
 
+def test_the_seconds_of_a_reviewer_are_of_tasks(ws, review):
+    """The time was taken from each row, so a file that has it in each row gave another figure than the report."""
+    review("push", *TWO)
+    # two tasks: with a claim on gore, 10 s for it and 60 for the whole, and without one, 20 s
+    times = {"gore": "10", "*": "60"}
+    fill_in(ws, review, ann=lambda row: yes(row) | {"seconds": times[row["trait"]] if "blood" in row["text"] else "20"})
+    assert review("status")["reviewers"]["ann"]["seconds"] == 40  # of 60 and 20; of all rows it was 20
+
+
 def test_status_counts_units(ws, cli, review):
     review("push", *TWO)
     fill_in(ws, review, ann=yes, bo=lambda row: no(row) if "blood" in row["text"] else {})
