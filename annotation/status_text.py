@@ -14,7 +14,7 @@ from annotation.recall_bounds import LabelBounds
 Cells = Sequence[str]
 COUNTED = (  # what the counts of the first table mean
     "counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers",
-    "alpha: how far readers agree, 1 always and 0 as by chance; n/a: too few answers",
+    "alpha: how far readers agree, 1 always and 0 as by chance; n/a: nothing to compare, as when all say absent",
 )
 BOUNDED = (  # what the words of the bounds mean
     "audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again",

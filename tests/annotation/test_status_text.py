@@ -38,7 +38,7 @@ gore        1,234         7      0     0         1               0.00
 needles     1,234         7      0     0         1  0.50 (9 positive)
 war         1,234         7      0     0         1                n/a
 counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers
-alpha: how far readers agree, 1 always and 0 as by chance; n/a: too few answers
+alpha: how far readers agree, 1 always and 0 as by chance; n/a: nothing to compare, as when all say absent
 """
 MISSED = """
 share of           missed at most                          labelled wrongly at most
