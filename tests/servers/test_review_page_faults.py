@@ -1,4 +1,7 @@
-"""Faults around Done on the page, in real Chromium: every answer is stored once. `make soak` injects 200 faults."""
+"""Faults around Done on the page, in real Chromium: every answer is stored once. `make soak` injects 200 faults.
+
+And the time of an answer.
+"""
 
 import os
 from collections import Counter, deque
@@ -50,3 +53,23 @@ def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: 
     reviews = store.read(page.ws, tables.REVIEWS)
     assert sorted(reviews["subject"]) == films and set(reviews["reviewer"]) == {"ann"}
     injected("faults around an answer on the page", FEW)
+
+
+def test_the_time_of_a_task_is_all_that_was_spent_on_it(browser: Any, workspace: store.Workspace) -> None:
+    """Who looked at the guidelines, or back at an answer, lost the time before: hours of work stood as minutes."""
+    review_page.films(workspace, 1)
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo", everything=True) as page:
+        tab = browser.new_context().new_page()
+        tab.set_default_timeout(60_000)
+        tab.goto(page.link("ann"))
+        read = tab.get_by_role("button", name="I have read this")
+        read.click()
+        tab.wait_for_timeout(2_000)
+        tab.keyboard.press("g")
+        read.click()
+        for key in ("Enter", "z", "Enter"):
+            tab.wait_for_timeout(DRAWN)
+            tab.keyboard.press(key)
+            tab.get_by_text("Your last answer stands" if key == "z" else "Nothing is left to read").wait_for()
+    first, again = store.read(page.ws, tables.REVIEWS)["seconds"]
+    assert 2 < first < again

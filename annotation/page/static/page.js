@@ -281,7 +281,7 @@ async function finish(outcome) {
   if (status === 200) {
     for (const each of cards) each.blind = null; // sent once
     S.aside.delete(task.text);
-    S.past.push({ ...cur, spent: 0 });
+    S.past.push({ ...cur, spent: 1000 * seconds });
     return merge(said);
   }
   S.cur = Object.assign(cur, { spent: 1000 * seconds, again: again && status !== 409 });
@@ -344,7 +344,10 @@ on("done", "click", done);
 on("rather", "click", () => finish("rather_not"));
 on("back", "click", back);
 on("add", "click", () => add());
-on("guide", "click", () => $("guidelines").showModal());
+on("guide", "click", () => {
+  if (S.cur) S.cur.spent = spent(); // their time is not the task's
+  $("guidelines").showModal();
+});
 on("guidelines", "close", () => { S.since = performance.now(); });
 on("note", "input", () => { S.cur.note = $("note").value; });
 on("trait", "input", sift);
