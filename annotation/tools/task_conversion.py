@@ -298,8 +298,8 @@ def take(
     identity = asdict(task) | {"reviewer": response.who, "role": "other" if other else task.role}
     page_facts = {"guideline": response.guideline, "taxonomy": response.taxonomy}
     fixed = stamp | {k: v for k, v in page_facts.items() if v} | identity
-    fixed |= {"note": response.note, "seconds": None, "time": response.time}
-    ruling = task.role == "adjudicator"
+    ruling = task.role == "adjudicator"  # has no `*`, whose row has the time of a reading
+    fixed |= {"note": response.note, "seconds": response.seconds if ruling else None, "time": response.time}
     answers = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in answers.items() if a}
     if response.outcome == RATHER_NOT:

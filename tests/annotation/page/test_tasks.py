@@ -296,6 +296,7 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     assert said(ws, "cy") == {("c1", "gore"): ("present", ["blood"])}
     rows = store.read(ws, tables.REVIEWS).filter(reviewer="cy")
     assert rows["verdict"].to_list() == ["absent", "present"]
+    assert rows["seconds"].to_list() == [4.5, 4.5]  # the time of an adjudicator was stored nowhere
 
 
 def test_what_a_sheet_holds_of_the_revised_text_keeps_no_other_answer_out(ws) -> None:
