@@ -331,7 +331,7 @@ def _first_difference(stated: Any, recomputed: Any) -> str | None:
         differences = ((name, _first_difference(value, ours.get(name))) for name, value in theirs.items())
         return next((f"{name}.{field}".rstrip(".") for name, field in differences if field is not None), None)
     floats = isinstance(stated, float) and isinstance(recomputed, float)
-    equal = math.isclose(stated, recomputed, rel_tol=1e-9) if floats else stated == recomputed
+    equal = math.isclose(stated, recomputed, rel_tol=1e-9, abs_tol=1e-9) if floats else stated == recomputed
     return None if equal else ""
 
 
