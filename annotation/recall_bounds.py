@@ -190,7 +190,7 @@ def lowers_most(bounds: LabelBounds) -> str | None:
     needed = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
     if needed:
         slug = min(needed, key=lambda name: needed[name] or 0)
-        audits = f"{needed[slug]:,} more audits certify {slug}"
+        audits = f"{needed[slug]:,} more audits lower the bound of {slug} to {100 * confidence_bounds.ALPHA:.0f} %"
         steps.append(f"{audits}: raise `audit` in [review] or take `--all`, and `review push`")
     return "; ".join(steps) or None
 

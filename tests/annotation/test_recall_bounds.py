@@ -172,6 +172,14 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     assert "60 conversations" in (bounds.lowers_most(unsettled) or "")
 
 
+def test_more_audits_are_said_to_lower_a_bound_and_not_to_certify():
+    """Without blind controls nothing is certified, however much is audited: it said `audits certify gore`."""
+    rows, ids, verdicts = world(200, 100, 1_500)
+    result = told(rows, verdicts, current=ids)
+    more = result.traits["gore"].more
+    assert (bounds.lowers_most(result) or "").startswith(f"{more} more audits lower the bound of gore to 5 %: raise")
+
+
 def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     # all 100 drawn, 10 of them open: the ten may all be missed, beside 40 found
     rows, ids, verdicts = world(40, 100, 100)
