@@ -35,7 +35,7 @@ from saferec_builder.storage.tables import digest
 from saferec_builder.storage.workspace import Workspace, read
 
 Figures = figures.Row
-_FACTS = ("name", "version", "created", "licence", "split_rule", "counts", "sources", "dropped")
+_FACTS = ("name", "version", "created", "licence", "counts")
 
 
 def gather(ws: Workspace, version: str | None = None) -> Figures:
@@ -70,7 +70,6 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     return {
         "name": ws.config.dataset.name,
         "code_version": __version__,
-        "k": ws.config.dataset.k,
         "rule": ws.config.oracle.model_dump(),
         "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
         "simulated": bool(state.votes["simulated"].any() or last_labels["simulated"].any()),

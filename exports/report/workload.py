@@ -79,6 +79,6 @@ def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
 def _bound(name: str, bound: Bound) -> Row:
     """Returns the row of a bound. `held`: positives of the audit, without the subjects that have no label; `found`: all
     others."""
-    facts = {field: getattr(bound, field) for field in ("share", "audited", "zone", "holes", "open", "certified")}
+    facts = {field: getattr(bound, field) for field in ("share", "audited", "zone", "holes", "open")}
     found, held = bound.found + bound.elsewhere, bound.misses - bound.holes
     return {"name": name, "words": recall_bounds.words(bound), "held": held, "found": found} | facts

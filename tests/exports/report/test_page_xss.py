@@ -76,7 +76,7 @@ def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
     changes = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
     flips = changes | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
     facts = gather(world(workspace)) | {"runs": [runs], "flips": flips}
-    release: dict[str, Any] = dict.fromkeys(("name", "version", "created", "licence", "split_rule", "digest"), "x")
+    release: dict[str, Any] = dict.fromkeys(("name", "version", "created", "licence", "digest"), "x")
     release |= {"counts": {"conversations": {"train": 1}}}
     return facts | {"release": release, "demo": False, "simulated": True}
 
