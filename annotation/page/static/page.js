@@ -358,6 +358,10 @@ on("marking", "reset", () => set(inTurn().spans, true));
 on("marking", "submit", () => inTurn().spans.length ? set(inTurn().spans, true)
   : say("These words stand in none of the seeker's turns."));
 addEventListener("hashchange", () => location.hash && load()); // a new link, opened in this tab
+addEventListener("visibilitychange", () => { // nobody reads a hidden tab
+  if (S.cur && document.hidden) S.cur.spent = spent();
+  else S.since = performance.now();
+});
 addEventListener("beforeunload", (event) => { if ($("main").inert) event.preventDefault(); });
 
 load();
