@@ -29,6 +29,10 @@ const say = (text) => { $("status").textContent = text; };
 const bring = (node, onPhones) => (onPhones || !COARSE) && node?.scrollIntoView({ block: "nearest" });
 const ready = () => performance.now() - S.since > QUIET;
 const spent = () => S.cur.spent + performance.now() - S.since;
+const count = () => { // the time so far
+  if (S.cur) S.cur.spent = spent();
+  S.since = performance.now();
+};
 
 // ---- server
 function ask(path, body) { // the status and the reply; 500 or more: nobody knows what became of it
@@ -345,7 +349,7 @@ on("rather", "click", () => finish("rather_not"));
 on("back", "click", back);
 on("add", "click", () => add());
 on("guide", "click", () => {
-  if (S.cur) S.cur.spent = spent(); // their time is not the task's
+  count(); // the time with the guidelines is not the task's
   $("guidelines").showModal();
 });
 on("guidelines", "close", () => { S.since = performance.now(); });
@@ -359,7 +363,7 @@ on("marking", "submit", () => inTurn().spans.length ? set(inTurn().spans, true)
   : say("These words stand in none of the seeker's turns."));
 addEventListener("hashchange", () => location.hash && load()); // a new link, opened in this tab
 addEventListener("visibilitychange", () => { // nobody reads a hidden tab
-  if (S.cur && document.hidden) S.cur.spent = spent();
+  if (document.hidden) count();
   else S.since = performance.now();
 });
 addEventListener("beforeunload", (event) => { if ($("main").inert) event.preventDefault(); });
