@@ -93,7 +93,8 @@ def unread(
     """The job of what this proposer has not read yet, of all subjects or of `only` these.
 
     Texts that an earlier run dropped come last: in front they would end every run if a server refuses enough of them.
-    limit: how many texts to pay for; texts with a paid unusable answer do not count.
+    limit: how many texts to pay for, first those that are paid for again; texts with a final unusable answer do not
+    count.
     """
     job = Job(corpus, step, budget)
     read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
@@ -117,9 +118,9 @@ def unread(
     if limit is None:
         job.todo = fresh + retried
     else:
-        paid = _with_answer(job, retried) if retried else []
-        places = {n for n, _, _ in paid}
-        unpaid = fresh + [entry for entry in retried if entry[0] not in places]
+        paid, again = _with_answer(job, retried) if retried else ([], [])
+        places = {n for n, _, _ in paid + again}
+        unpaid = again + fresh + [entry for entry in retried if entry[0] not in places]
         job.todo, job.left = unpaid[:limit] + paid, len(unpaid[limit:])
     return job
 
@@ -136,12 +137,17 @@ def _dropped_before(job: Job) -> set[str]:
     return {place for part in drops for place in part.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]}
 
 
-def _with_answer(job: Job, todo: Sequence[Todo]) -> list[Todo]:
-    """The texts with a stored answer, for which nothing is sent."""
+def _with_answer(job: Job, todo: Sequence[Todo]) -> tuple[list[Todo], list[Todo]]:
+    """Of the texts with a stored answer: those for which nothing is sent, and those that are paid for again."""
+    final: list[Todo] = []
+    again: list[Todo] = []
     with workspace.keyed(job.ws, tables.REPLIES) as replies:
         answers = job.paid_answers(replies)
-        requests = zip(todo, job.bodies(todo), strict=True)
-        return [entry for entry, body in requests if answers.get(job.server.name(body)) is not None]
+        for entry, body in zip(todo, job.bodies(todo), strict=True):
+            request = job.server.name(body)
+            if replies.get(request) is not None:
+                (again if answers.get(request) is None else final).append(entry)
+    return final, again
 
 
 def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxonomy]]) -> None:

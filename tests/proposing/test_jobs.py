@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from saferec_builder.llm import client
-from saferec_builder.storage import workspace as store
+from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub, says, status
 from tests.worlds.model_replies import fill, speaks
 
@@ -45,10 +45,17 @@ def test_what_was_never_sent_is_no_text_that_a_server_refuses(
 
 def test_a_limit_comes_to_all_texts(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     """The first texts had a useless paid answer: each run looked only at these."""
-    fill(workspace, "odd 0", "odd 1", *(f"blood {n}" for n in range(2, 5)))
+    texts = ["odd 0", "odd 1", *(f"blood {n}" for n in range(2, 5))]
+    fill(workspace, *texts)
     stub.usual = refusing(says(None, refusal="I cannot"))
     runs = [blank("--proposer", "openai:small", "--limit", "2").json for _ in range(3)]
     assert [(run["added"], run["requests"], run["already_paid"]) for run in runs] == [(0, 2, 0), (2, 2, 2), (1, 1, 2)]
     assert [run.get("not_read_yet", 0) for run in runs] == [3, 1, 0]
     retried = blank("--proposer", "openai:small", "--limit", "1", "--retry-failed").json  # these are paid for again
     assert (retried["requests"], retried["not_read_yet"]) == (1, 1)
+    stub.usual = speaks
+    fill(workspace, *texts, "blood 5", "blood 6")
+    retried = blank("--proposer", "openai:small", "--limit", "3", "--retry-failed").json
+    assert (retried["requests"], retried["added"], retried["not_read_yet"]) == (3, 3, 1)
+    read = store.read(workspace, tables.READINGS)["subject"]
+    assert set(read) - {"c2", "c3", "c4"} == {"c0", "c1", "c5"}  # new texts alone were read, while there were any
