@@ -33,7 +33,7 @@ _REFUSAL_WORDS: dict[str, tuple[str, ...]] = {  # parameter -> words of a server
     "system": ("system", "role"),
 }
 _ADVICE = "no way of asking gave an answer of a schema: check the address, the model's name and the key"
-_TRY_ANOTHER_WAY = ("bad request", "server error", "empty answer", "no choices", "refused")
+_TRY_ANOTHER_WAY = ("bad request", "server error", "empty answer", "no choices", "refused", "connection failed")
 
 
 async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Reply:
@@ -57,12 +57,12 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
             if found:
                 found(working)
             return working
-        answer = " ".join((reply.content or "").split())[:60]
-        faults[way] = reply.error or f"ignores it (found {answer!r})"
-        if reply.reason == "connection failed":
+        if reply.reason == "connection failed" and not faults:  # a server may also drop one way of asking only
             raise ProposerError(
                 f"{server.base_url}: no server answers there ({reply.error}): start it, or correct base_url"
             )
+        answer = " ".join((reply.content or "").split())[:60]
+        faults[way] = reply.error or f"ignores it (found {answer!r})"
         if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
             break  # the next way would end in the same way
     ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}

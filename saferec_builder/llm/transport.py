@@ -92,7 +92,7 @@ class Wire:
             return f"bad request: {fault}", ""
         cause: BaseException | None = fault  # its causes tell more: the transport calls a lost connection a timeout too
         while cause:
-            if isinstance(cause, httpx2.ConnectTimeout):
+            if isinstance(cause, httpx2.ConnectTimeout) and isinstance(cause.__cause__, TimeoutError):
                 return f"connection failed: not taken within {CONNECT:g} s", ""
             if isinstance(cause, TimeoutError):
                 return "timeout", ""

@@ -11,7 +11,7 @@ from openai.types.responses.response_create_params import (
 
 from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError
-from tests.servers.llm_stub import SEA, Stub, probe, response, running, says, status
+from tests.servers.llm_stub import SEA, Stub, probe, reset, response, running, says, status
 from tests.worlds.llm_client import ask
 from tests.worlds.odd_servers import ASKS
 
@@ -65,6 +65,15 @@ def test_nobody_at_the_address_is_one_line() -> None:
         pass  # its port is free again
     with pytest.raises(ProposerError, match="no server answers there .*: start it"):
         ask(stub, "a", retries=0)
+
+
+def test_a_server_that_drops_one_way_of_asking_is_there(stub: Stub) -> None:
+    """The advice was to start it, though it had answered four questions."""
+    stub.scripts = {SEA: [says("no")], ASKS: [says("no"), reset]}
+    with pytest.raises(ProposerError) as fault:
+        ask(stub, "a", retries=0)
+    assert "tool: ignores it (found 'no'); json_object, text" in str(fault.value)
+    assert "connection failed: ServerDisconnectedError" in str(fault.value) and "start it" not in str(fault.value)
 
 
 def test_a_model_without_a_temperature_is_asked_without(stub: Stub) -> None:
