@@ -48,7 +48,7 @@ def propose(
         budget_usd=budget_usd,
         limit=limit,
         retry_failed=retry_failed,
-        progress=None if as_json else bar("propose", "step"),
+        progress=None if as_json else bar("propose", "step", ws.config.propose.concurrency),
     )
     say(result.counts, as_json, result.unit)
     warn(ws)

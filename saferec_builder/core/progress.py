@@ -39,12 +39,16 @@ class Lines(_Unseen):
     """A bar for a log: lines with the number of steps done, the total, and the time left at the speed so far.
 
     Logs nothing before FIRST seconds or when less is left, and at most one line per EVERY seconds. done: steps that an
-    earlier run did. Before the first step is done, it reports that it is at work.
+    earlier run did. Before the first step is done, it reports that it is at work. at_once: how many steps run at the
+    same time, if any do: until two rounds or a tenth of all are done, no time is logged.
     """
 
-    def __init__(self, say: Callable[[str], object], name: str, unit: str, total: int, done: int = 0) -> None:
+    def __init__(
+        self, say: Callable[[str], object], name: str, unit: str, total: int, done: int = 0, *, at_once: int = 0
+    ) -> None:
         self._say, self._name, self._unit, self._total = say, name, unit, total
         self._earlier = self._done = done
+        self._enough = min(2 * at_once, (total - done) // 10)
         self._began = monotonic()
         self._due = self._began + FIRST
         self._start = ExitStack()
@@ -63,8 +67,8 @@ class Lines(_Unseen):
         remaining = (now - self._began) / max(done, 1) * (self._total - self._done)
         if now >= self._due and remaining >= FIRST:
             self._due = now + EVERY
-            state = f"{self._done:,} of {self._total:,} {self._unit}s"
-            self._say(f"{self._name}: {state}, about {_rounded(remaining)} left")
+            left = f", about {_rounded(remaining)} left" if done >= self._enough else ""
+            self._say(f"{self._name}: {self._done:,} of {self._total:,} {self._unit}s{left}")
 
 
 @contextmanager
@@ -87,9 +91,9 @@ def at_work(say: Callable[[str], object], name: str) -> Iterator[None]:
         thread.join()
 
 
-def lines(say: Callable[[str], object], name: str, unit: str) -> Progress:
+def lines(say: Callable[[str], object], name: str, unit: str, at_once: int = 0) -> Progress:
     """A Progress that logs Lines."""
-    return partial(Lines, say, name, unit)
+    return partial(Lines, say, name, unit, at_once=at_once)
 
 
 def _rounded(seconds: float) -> str:

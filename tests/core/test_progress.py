@@ -44,6 +44,20 @@ def test_time_left_is_that_of_what_this_run_does(clock: list[float]) -> None:
     assert said(clock, [102.0, 130.0], 100, done=60) == ["mine: 62 of 100 files, about 10 min left"]
 
 
+def test_requests_that_are_sent_at_once_show_their_speed_after_two_rounds(clock: list[float]) -> None:
+    """After one of 458 answers 71 minutes were left; the run took one. 40 took 51 s, so 418 take 533 s."""
+    lines: list[str] = []
+    with progress.Lines(lines.append, "propose", "step", 458, at_once=20) as bar:
+        for time in (109.0, *[110.0] * 19, 130.0, *[144.0] * 18, 151.0):
+            clock.append(time)
+            bar.update()
+    assert lines == [
+        "propose: 1 of 458 steps",
+        "propose: 21 of 458 steps",
+        "propose: 40 of 458 steps, about 9 min left",
+    ]
+
+
 @pytest.mark.parametrize(
     ("took", "left"), [(10, "90 s"), (11, "99 s"), (12, "2 min"), (660, "99 min"), (667, "2 h"), (12_000, "30 h")]
 )
