@@ -11,6 +11,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Body, Budget, Server
+from saferec_builder.llm.client import NO_MONEY
 from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.proposing import model_answers, pending, prompting, text_units as subjects
 from saferec_builder.proposing.corpus import Corpus
@@ -40,6 +41,7 @@ class Job:
     dropped: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)  # as in Counts
     estimated_usd: float | None = None  # of a dry run
 
     def __post_init__(self) -> None:
@@ -84,7 +86,9 @@ class Job:
         figures |= {"claims_rejected": dict(self.rejected)} if self.rejected else {}
         figures |= {"not_read_yet": self.left} if self.left else {}
         figures |= {"withheld": self.corpus.withheld} if self.corpus.withheld else {}
-        return Counts("propose", self.added, self.skipped, dict(self.dropped), figures)
+        if NO_MONEY in self.dropped:
+            figures |= {"usd_of_all_runs": round(self.budget.spent, 6), "budget_usd": self.budget.limit}
+        return Counts("propose", self.added, self.skipped, dict(self.dropped), figures, self.examples)
 
 
 def unread(
@@ -173,4 +177,7 @@ def drop(job: Job, faults: Iterable[Fault]) -> None:
         for place, (error, raw) in last.items()
     ]
     job.dropped.update(row[3] for row in rows)
+    for place, (error, _) in last.items():
+        if error.startswith("off schema: "):  # our own words; a server's may repeat what the seeker wrote
+            job.examples.setdefault("off schema", f"{place}: {error.removeprefix('off schema: ')}")
     workspace.append(job.ws, tables.DROPS, tables.DROPS.frame(rows))

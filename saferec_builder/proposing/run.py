@@ -131,9 +131,10 @@ def together(counts: dict[str, Counts]) -> Counts:
     """Adds up the counts of several proposers; those of each are in the figures, under its name."""
     if len(counts) == 1:
         return next(iter(counts.values()))
-    dropped = Counter[str]()
+    dropped, examples = Counter[str](), dict[str, str]()
     for part in counts.values():
         dropped.update(part.dropped)
+        examples |= part.examples
     added, skipped = (sum(getattr(part, name) for part in counts.values()) for name in ("added", "skipped"))
     by_name = {name: {"in": p.came, "added": p.added, **p.figures} for name, p in counts.items()}
-    return Counts("propose", added, skipped, dict(dropped), by_name)
+    return Counts("propose", added, skipped, dict(dropped), by_name, examples)

@@ -57,6 +57,7 @@ def test_a_failure_is_a_row_and_is_tried_again_where_somebody_asks(
     stub.usual = lambda h: (says("no idea") if "funny" in h.text else speaks)(h)
     result = ask("--json", "--limit", "4").json
     assert (result["in"], result["added"], result["dropped"]) == (4, 2, {"off schema": 1, "nothing to read": 1})
+    assert result["examples"] == {"off schema": "c1: answer: Expecting value: line 1 column 1 (char 0)"}
     drops = store.read(workspace, tables.DROPS).sort("place")
     assert drops["place"].to_list() == ["c1", "c3"] and "no idea" in drops["detail"][0]
     stub.usual = speaks
