@@ -30,9 +30,10 @@ class State(NamedTuple):
 @dataclass(frozen=True)
 class Waiting:
     """Conversations for the next push (proposed and assigned to nobody, or without a place in the draw of the audit)
-    and how many of them an earlier push put off; open tasks; units whose readers disagree and that no adjudicator has;
-    and units whose label `adjudicate` would change, without those of withheld conversations. `tools`: those that the
-    open tasks were handed out with. `capped`: those of `put_off` that a daily cap keeps for another day."""
+    and how many of them had a place in the design: an earlier push put them off, or they were proposed since; open
+    tasks; units whose readers disagree and that no adjudicator has; and units whose label `adjudicate` would change,
+    without those of withheld conversations. `tools`: those that the open tasks were handed out with. `capped`: those of
+    `put_off` that a daily cap keeps for another day."""
 
     unsent: int
     put_off: int

@@ -65,7 +65,7 @@ class Status:
         ]
         for bill in self.spent.to_dicts():
             paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
-            lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.2f} USD"))
+            lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.4f} USD with test questions"))
         marks = {version: f" (withdrawn: {reason})" for version, reason in self.withdrawn.items()}
         marks |= dict.fromkeys(self.emptied, " (its data was deleted)")
         marked = (version + marks.get(version, "") for version in self.releases)
@@ -128,9 +128,9 @@ def _of_people(ws: Workspace, waiting: Waiting, push: str, labels: int, planned:
         people = f"{many(waiting.tasks, 'task waits', 'tasks wait')} for people: {collect}, then `saferec-build"
         return f"{people} adjudicate`; or without them: {rest}"
     if waiting.put_off:
-        texts = many(waiting.put_off, "conversation was", "conversations were")
+        texts = many(waiting.put_off, "conversation waits", "conversations wait")
         rest = then(replace(waiting, unsent=0, put_off=0))
-        why = "put off (a budget, too few readers)"
+        why = "for readers (proposed since the last push, or left out by its budget or for lack of readers)"
         return f"{texts} {why}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
     if waiting.disputed:
         disputes = many(waiting.disputed, "dispute waits", "disputes wait")

@@ -23,10 +23,11 @@ from tests.worlds.any_rows import rows
 
 def test_status_counts_rows_and_what_models_were_paid(workspace: store.Workspace) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2, 3))
-    store.append(workspace, tables.SPEND, rows(tables.SPEND, 1, 2))
+    store.append(workspace, tables.SPEND, rows(tables.SPEND, 1, 2).with_columns(usd=0.0000987))  # test questions
     status = summary.status(workspace)
     assert (status.rows["drops"], status.rows["spend"], status.rows["labels"], status.releases) == (3, 2, 0, [])
     assert status.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
+    assert "0.0001 USD with test questions" in repr(status)
 
 
 def fill(ws: store.Workspace, names: tuple[str, ...]) -> None:
@@ -105,7 +106,7 @@ def test_what_a_cap_put_off_is_not_called_new(workspace: store.Workspace) -> Non
     assert step.startswith("5 conversations are new since the last push")
     step = summary.next_step(workspace, Waiting(5, 3, 0, 0, 0))
     assert step.startswith("2 conversations are new since the last push")
-    assert "3 conversations were put off (a budget, too few readers): " in step
+    assert "3 conversations wait for readers (proposed since the last push, or left out by its budget" in step
 
 
 def test_a_push_that_hands_out_nothing_today_leads_no_next_step(workspace: store.Workspace) -> None:
@@ -116,8 +117,8 @@ def test_a_push_that_hands_out_nothing_today_leads_no_next_step(workspace: store
     assert step.startswith("2 tasks wait for people")
     assert step.endswith(f"; and tomorrow {push} hands out 8 more conversations ([review] severe_a_day)")
     step = summary.next_step(workspace, Waiting(9, 8, 2, 0, 0, [], 7))
-    assert step.startswith("1 conversation is new") and "1 conversation was put off" in step
-    assert step.index("2 tasks wait") < step.index("put off") < step.index("; and tomorrow ")
+    assert step.startswith("1 conversation is new") and "1 conversation waits for readers" in step
+    assert step.index("2 tasks wait") < step.index("waits for readers") < step.index("; and tomorrow ")
 
 
 def released(ws: store.Workspace, older: str) -> tuple[Path, Callable[..., str]]:
