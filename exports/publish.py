@@ -19,7 +19,7 @@ from exports import (
 )
 from exports.checks import check_version
 from saferec_builder.core.counts import many
-from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.errors import HubError, ReleaseError, UsageError
 from saferec_builder.mining import removals as wishes
 from saferec_builder.storage.workspace import Workspace, alone, shared
 
@@ -103,8 +103,13 @@ def _signed(release: Path, key: Path | None) -> Iterator[None]:
 def _send(release: Path, repo: str | None, public: bool, gated: bool, dry: bool) -> Published:
     if not repo:
         raise UsageError("publish --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
-    verify.verify(release)
-    sent = hub.publish(release, repo, public=public, gated=gated, dry=dry)
+    _, files = verify.verify(release)
+    try:
+        sent = hub.publish(release, repo, public=public, gated=gated, dry=dry)
+    except HubError as fault:
+        if dry:
+            raise HubError(f"{fault}; the release itself ({files:,} files) passes its checks here") from None
+        raise
     return Published(release.name, None, sent.added, sent.skipped, dry, sent)
 
 

@@ -110,7 +110,7 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:
                 continue
             digest = manifest["row_digests"].get(config, {}).get(split)
             _check_table(folder, data_file(config, split), rows, schema_by_config.get(config), digest)
-    return manifest, len(sums) + 1
+    return manifest, len(sums) + 1 + (folder / SIGNATURE).is_file()
 
 
 def _check_certificate(folder: Path, facts: Facts) -> None:

@@ -251,6 +251,7 @@ def test_a_hub_that_is_not_there(released, publish, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", WRITER)
     result = publish()
     assert result.code == 1 and "cannot be reached" in result.err.splitlines()[-1]
+    assert "the release itself" not in result.err and "passes its checks here" in publish("--dry-run").err
 
 
 # ---- what we refuse ourselves

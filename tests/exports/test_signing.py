@@ -40,6 +40,7 @@ def test_who_signed_is_told_and_a_second_publish_adds_nothing(signed, released, 
     result = cli("verify", out, *args, "--json")
     assert (result.code, result.json["signed"]) == (0, "by ann@example.org"), result.err
     assert result.json["digest"] == write.sha256(out / "SHA256SUMS")
+    assert result.json["in"] == sum(path.is_file() for path in out.rglob("*"))
     assert cli("verify", out, "--json").json["signed"].startswith("yes, not checked")
     assert cli("publish", "--to", out, "-C", released.root, "--json").json["added"] == 0
     (out / "SHA256SUMS.sig").unlink()
