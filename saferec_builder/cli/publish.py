@@ -20,7 +20,9 @@ def publish(
     repo: Repo = None,
     public: Annotated[bool, typer.Option("--public", help="Everybody may find it; default: private.")] = False,
     gated: Annotated[bool, typer.Option("--gate/--no-gate", help="Readers agree to share their name first.")] = True,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, change nothing; --hub asks the Hub.")] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be sent, change nothing; --hub asks the Hub.")
+    ] = False,
     sign: Annotated[Path | None, typer.Option(help="SSH key that signs SHA256SUMS.", show_default=False)] = None,
     found_again: Annotated[bool, typer.Option("--found-again", help="Though people are found in its source.")] = False,
     folder: Folder = Path("."),

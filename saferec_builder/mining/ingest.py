@@ -152,17 +152,18 @@ class _Tally:
         return groups.agg(pl.col("rows").sum(), pl.col("example").first())
 
     def counts(self, drops: pl.DataFrame, figures: dict[str, JsonValue]) -> Counts:
-        languages = dict(sorted(self.languages.items(), key=lambda pair: (-pair[1], pair[0]))[:5])
+        ranked = sorted(self.languages.items(), key=lambda pair: (-pair[1], pair[0]))
+        rest = {"other": sum(n for _, n in ranked[5:]), "unknown": self.kept - self.languages.total()}
+        languages = dict(ranked[:5]) | {name: n for name, n in rest.items() if n}
         totals: dict[str, JsonValue] = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis}
         outdated = {"kept_with_former_facts": self.stale_facts, "kept_with_later_words": self.older_text}
         totals |= {"languages": languages} | {name: n for name, n in outdated.items() if n}
         if any(outdated.values()):
             condition = "once tables/conversations is deleted and all are mined again, oldest first"
             totals["next"] = f"the files count as they are {condition}"
-        by_reason = drops.group_by("reason", maintain_order=True).agg(pl.col("rows").sum(), pl.col("example").first())
+        by_reason = drops.group_by("reason").agg(pl.col("rows").sum(), pl.col("example").first()).sort("reason")
         dropped, examples = (dict(by_reason.select("reason", name).iter_rows()) for name in ("rows", "example"))
-        ordered = dict(sorted(dropped.items()))
-        return Counts("mine", self.added, self.kept - self.added, ordered, figures | totals, examples)
+        return Counts("mine", self.added, self.kept - self.added, dropped, figures | totals, examples)
 
 
 def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:

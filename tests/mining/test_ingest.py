@@ -139,9 +139,12 @@ def test_a_file_that_is_mined_as_two_sources_is_told(cli, workspace, tmp_path):
 
 
 def test_languages_that_are_as_frequent_stand_in_the_order_of_their_names():
-    tally = ingest._Tally(languages=Counter({"sv": 1, "de": 1, "en": 3, "nl": 1}))
+    """Each conversation is counted: 97 of 6,337 were in none of the languages that were named."""
+    counts = Counter({"sv": 1, "de": 1, "en": 3, "nl": 1, "fr": 1, "uk": 1, "vi": 1})
+    tally = ingest._Tally(kept=12, languages=counts)
     languages = tally.counts(tally.summary(), {}).figures["languages"]
-    assert list(languages.items()) == [("en", 3), ("de", 1), ("nl", 1), ("sv", 1)]
+    top = [("en", 3), ("de", 1), ("fr", 1), ("nl", 1), ("sv", 1)]
+    assert list(languages.items()) == [*top, ("other", 2), ("unknown", 3)]
 
 
 def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
