@@ -97,8 +97,8 @@ def unread(
     """The job of what this proposer has not read yet, of all subjects or of `only` these.
 
     Texts that an earlier run dropped come last: in front they would end every run if a server refuses enough of them.
-    limit: how many texts to pay for, first those that are paid for again; texts with a final unusable answer do not
-    count.
+    limit: how many texts to pay for; those that are paid for again take their places before new ones do. Texts with a
+    final unusable answer do not count.
     """
     job = Job(corpus, step, budget)
     read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
@@ -125,7 +125,8 @@ def unread(
         paid, again = _with_answer(job, retried) if retried else ([], [])
         places = {n for n, _, _ in paid + again}
         unpaid = again + fresh + [entry for entry in retried if entry[0] not in places]
-        job.todo, job.left = unpaid[:limit] + paid, len(unpaid[limit:])
+        new_first = sorted(unpaid[:limit], key=lambda entry: entry[1].subject in dropped_before)
+        job.todo, job.left = new_first + paid, len(unpaid[limit:])
     return job
 
 

@@ -59,3 +59,14 @@ def test_a_limit_comes_to_all_texts(blank: Any, workspace: store.Workspace, stub
     assert (retried["requests"], retried["added"], retried["not_read_yet"]) == (3, 3, 1)
     read = store.read(workspace, tables.READINGS)["subject"]
     assert set(read) - {"c2", "c3", "c4"} == {"c0", "c1", "c5"}  # new texts alone were read, while there were any
+
+
+def test_what_is_paid_for_again_ends_no_run_before_its_new_texts(
+    blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "GIVE_UP_AFTER", 2)
+    stub.usual = refusing(says(None, refusal="I cannot"))
+    retry = ("--proposer", "openai:small", "--limit", "3", "--retry-failed")
+    for texts, added in ((("odd 0", "odd 1"), 0), (("odd 0", "odd 1", "blood 2"), 1)):
+        fill(workspace, *texts)
+        assert blank(*retry).json["added"] == added
