@@ -4,11 +4,9 @@ gives  new rows of catalog_rows, warnings and drops; the API's answers in fetche
 """
 
 import json
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -16,13 +14,11 @@ from typing import cast
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.catalog import known_works, merging, verdicts
-from saferec_builder.catalog.linking import index
+from saferec_builder.catalog import consequences, merging
 from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Bar, Progress, counted, shown
-from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.sources import (
     Read,
     doesthedogdie as ddd,
@@ -68,7 +64,6 @@ REMARKS = (
     items_csv.SHARED,
 )  # reasons of remarks: no row was dropped
 _STEPS = ("tables", "items")  # of `catalog add` after reading the files: write the tables, merge
-Noted = dict[str, tuple[int, str]]  # figure -> (number, an example with what to do)
 Parts = list[tuple[tables.Table, Read]]  # (table, what was read for it)
 
 
@@ -213,18 +208,18 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
     workspace.append(ws, tables.DROPS, drops.sort("place", "reason"))
     bar.update()
     figures: dict[str, JsonValue] = {}
-    noted: Noted = {}
+    noted: consequences.Noted = {}
     if parts:
         catalog = workspace.read(ws, tables.CATALOG_ROWS)
         merged = merging.merge(catalog)
         if tables.CATALOG_ROWS.name in names:
-            merges = merging.merges(catalog)
-            figures |= {**items.figures, **_item_figures(merged[0], merges)}
-            noted |= _unlike(merges, items.rows) | _undated_twins(merged[0])
-        noted |= _lost(ws, catalog.head(catalog.height - fresh), merged) if fresh else {}
+            merge_figures, noted = consequences.of_items(catalog, merged, items.rows)
+            figures |= {**items.figures, **merge_figures}
+        noted |= consequences.lost(ws, catalog.head(catalog.height - fresh), merged) if fresh else {}
         if tables.WARNINGS.name in names:
-            figures |= {**warnings.figures, **_warning_figures(ws, warnings.rows, merged)}
-            noted |= _replaced(ws, warnings.rows, merged)
+            figures |= {**warnings.figures, **consequences.of_statements(ws, warnings.rows, merged)}
+            noted |= consequences.contested(catalog, merged[1], warnings.rows)
+            noted |= consequences.replaced(ws, warnings.rows, merged)
         bar.update()
     figures |= {name: n for name, (n, _) in noted.items()}
     figures |= {_figure(reason): n for reason, n in sources.reasons(remarks).items()}
@@ -236,100 +231,6 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
 
 def _figure(remark: str) -> str:
     return remark.replace(" ", "_")
-
-
-def _item_figures(items: pl.DataFrame, merges: pl.DataFrame) -> dict[str, JsonValue]:
-    """How many items the catalog has, and how many ids two of them claim."""
-    conflicts = merges.filter(by=merging.ID_CONFLICT).height
-    return {"items": items.height, **({"id_conflicts": conflicts} if conflicts else {})}
-
-
-def _unlike(merges: pl.DataFrame, read: pl.DataFrame) -> Noted:
-    """Merges by an id of rows whose titles share no word, where one of the rows was just read."""
-    refs = set(read.select(merging.REF).to_series())
-    unlike = merges.filter("unlike", pl.col("row").is_in(refs) | pl.col("other").is_in(refs))
-    for row in unlike.head(1).to_dicts():
-        ref = row["row"] if row["row"] in refs else row["other"]
-        work = f"{row['title']} and {row['other_title']} ({row['by']})"
-        remedy = f"if they are two works, `saferec-build catalog apart {shlex.quote(ref)}`; all: `catalog merges`"
-        return {"merged_by_id_though_no_word_of_their_titles_is_the_same": (unlike.height, f"{work}: {remedy}")}
-    return {}
-
-
-def _undated_twins(items: pl.DataFrame) -> Noted:
-    for title, *pair in (twins := known_works.undated_twins(items)).head(1).iter_rows():
-        remedy = f"where it is one work, `saferec-build catalog join {shlex.join(pair)}` makes one item of two"
-        return {"undated_under_a_title_of_another": (twins.height, f"{title!r}: {remedy}")}
-    return {}
-
-
-def _lost(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> Noted:
-    """How many statements referred to an item of the `old` catalog rows, and refer to none now."""
-    statements = workspace.read(ws, tables.WARNINGS) if old.height else tables.WARNINGS.empty
-    unlinked = statements.join(verdicts.linked(*merged, statements), "warning", "anti", maintain_order="left")
-    if unlinked.is_empty():
-        return {}
-    lost = unlinked.join(verdicts.linked(*merging.merge(old), unlinked), "warning", "semi", maintain_order="left")
-    if lost.is_empty():
-        return {}
-    ref = sources.readable(lost["ref"][0], 80)
-    remedy = "two items have this id (`saferec-build catalog merges --conflicts`)"
-    if ref.startswith("title:"):
-        title = shlex.quote(sources.readable(lost["ref"][0].removeprefix("title:"), len(lost["ref"][0])))
-        remedy = f"several items may be meant (`saferec-build catalog show {title}`): add its rows with an IMDb id"
-    return {"statements_that_lost_their_item": (lost.height, f"of {ref}: {remedy}")}
-
-
-def _warning_figures(
-    ws: Workspace, warnings: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]
-) -> dict[str, JsonValue]:
-    """How many items the catalog has, and how many of the statements just read refer to no item or to no trait.
-
-    The latter two with their first few titles or topics: near spellings are suggested, not guessed. For keywords and
-    reasons, says that they clear no item: with these alone, nothing can be recommended to anybody with a trait.
-    """
-    items, links = merged
-    unlinked = warnings.join(verdicts.linked(items, links, warnings), "warning", "anti", maintain_order="left")
-    figures: dict[str, JsonValue] = {"items": items.height}
-    if warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
-        figures["clears"] = "no item: a film of which they say nothing may have it all the same"
-    figures["on_no_item_here"] = unlinked.height
-    if unlinked.height:
-        figures["such_items"] = [sources.readable(ref, 80) for ref in _first(unlinked["ref"])]
-    unasked = verdicts.unasked(warnings, ws.taxonomy)["topic"]
-    figures["on_what_no_trait_asks"] = len(unasked)
-    if len(unasked):
-        figures["such_topics"] = [_with_suggestion(topic, ws.taxonomy) for topic in _first(unasked)]
-    return figures
-
-
-def _replaced(ws: Workspace, warnings: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> Noted:
-    """How many of the statements just read do not count because the catalog has another in their place: a newer one,
-    or, if they existed before without a date, one added later."""
-    dated = pl.col("kind").is_in(["topic", "guide"])
-    if (read := warnings.filter(dated)).is_empty():
-        return {}
-    statements = workspace.read(ws, tables.WARNINGS).filter(dated)
-    by_title = index(merged[0]) if statements["ref"].str.starts_with("title:").any() else None
-    counting = verdicts.statements(*merged, statements, by_title)
-    replaced = read.join(counting, "warning", "anti", maintain_order="left")
-    replaced = replaced.join(verdicts.linked(*merged, replaced, by_title), "warning", "semi", maintain_order="left")
-    for topic, ref in replaced.select("topic", "ref").head(1).iter_rows():
-        example = f"{sources.readable(topic, 80)!r} of {sources.readable(ref, 80)}"
-        remedy = "if it holds again, add it with a newer `retrieved`"
-        return {"another_counts_instead": (replaced.height, f"{example}: {remedy}")}
-    return {}
-
-
-def _first(names: pl.Series) -> list[str]:
-    return names.unique(maintain_order=True).head(3).to_list()
-
-
-def _with_suggestion(topic: str, taxonomy: Taxonomy) -> str:
-    """A topic that no trait asks about, with the topic of a trait that is spelt nearly so, if any."""
-    topics = dict(zip(verdicts.keys(taxonomy.topics), taxonomy.topics, strict=True))
-    matches = get_close_matches(verdicts.keys([topic])[0][:80], topics, 1, 0.85)
-    return sources.readable(topic, 80) + (f' (did you mean "{topics[matches[0]]}"?)' if matches else "")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from saferec_builder.storage import tables
 APART = "apart"  # the source of people's rulings on merges
 ID_CONFLICT = "id conflict"
 BY_A_PERSON = "joined by a person"
-FOUND_BY_TITLE = ("redial", "ddd")  # sources whose ids were found by title and year: a year that fits proves nothing
+_BY_TITLE = 1  # trust in ids that a source found by title and year: a year that fits proves nothing
+_TRUST = {"redial": _BY_TITLE, "ddd": _BY_TITLE, "csv": 2}  # of other collections: 3
+_OWN = 4  # of the id of a row itself
 _COPIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
 ITEMS = pl.Schema([("item", pl.String()), *((c, tables.CATALOG_ROWS.schema[c]) for c in _COPIED)])
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
@@ -66,13 +68,10 @@ class Row(TypedDict):
 
 
 class _ItemDraft(ItemRow):
-    """An item made of merged rows, with their own refs, the refs of sources that did not find them by title and year
-    (`trusted`), and whether no person set the rows apart (`free`)."""
+    """An item made of merged rows, with the trust in each of its refs."""
 
     n: int
-    own: list[str]
-    trusted: list[str]
-    free: bool
+    trust: list[int]
 
 
 @dataclass
@@ -129,7 +128,7 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     groups = _grouped(keyed, _refs_ruled(rows, "joined"))
     singles = _singles(keyed.filter(~pl.col("touched")))
     row_groups = [[groups.rows[n] for n in members] for members in groups.members()]
-    schema = pl.Schema({"n": pl.UInt32(), **ITEMS, "own": _TEXTS, "trusted": _TEXTS, "free": pl.Boolean()})
+    schema = pl.Schema({"n": pl.UInt32(), **ITEMS, "trust": pl.List(pl.Int32())})
     merged = pl.DataFrame([_item(group) for group in row_groups], schema)
     items = pl.concat([singles, merged]).sort("n")
     # the item ids that rows had before they merged: a review of such an item is one of the merged item
@@ -140,16 +139,16 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _links(items: pl.DataFrame) -> pl.DataFrame:
     """LINKS. An id that several items claim belongs to the item with the row of that id; else to one with a row of a
-    source that did not find its ids by title and year; else to one that no person set apart; to none in a tie. TMDB
-    numbers films and series apart: a number that both have means the film.
+    collection; else of a table of one's own, where a slip is likelier; else of a source that found its ids by title and
+    year; else to one that a person set apart; to none in a tie. TMDB numbers films and series apart: a number that both
+    have means the film.
     """
-    claims = items.select("item", "own", "trusted", "free", "domain", ref="refs").explode("ref")
+    claims = items.select("item", "trust", "domain", ref="refs").explode("ref", "trust")
     of_series = pl.col("ref").str.starts_with("tmdb:") & (pl.col("domain") == "series")
     claims = claims.filter(~of_series | of_series.all().over("ref"))
     unique, shared = claims.filter(~pl.col("ref").is_duplicated()), claims.filter(pl.col("ref").is_duplicated())
-    own, trusted = (pl.col("ref").is_in(pl.col(column)) for column in ("own", "trusted"))
-    strength = pl.when(own).then(3).when(trusted).then(2).otherwise(pl.col("free").cast(pl.Int32))
-    strongest = shared.filter(strength == strength.max().over("ref")).filter(~pl.col("ref").is_duplicated())
+    strongest = shared.filter(pl.col("trust") == pl.col("trust").max().over("ref"))
+    strongest = strongest.filter(~pl.col("ref").is_duplicated())
     by_id = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")  # as reviews name items
     return pl.concat([unique.select("ref", "item"), strongest.select("ref", "item"), by_id])
 
@@ -166,7 +165,8 @@ def _without_foreign_refs(items: pl.DataFrame, links: pl.DataFrame) -> pl.DataFr
 
 
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns each merge and each id conflict as a row: `row` joined `item` by an id or by title, through `other`.
+    """Returns each merge and each id conflict as a row: `row` joined `item` by an id or by title, through `other`. The
+    conflicts of the rows that were added last come first.
 
     by is the shared id, "title", "joined by a person", or "id conflict": `row` and `other` share an id and do not
     agree or have different IMDb ids, or `row` agrees with two films of these. The titles are those of the two rows;
@@ -175,6 +175,7 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     groups = _grouped(_keyed(rows), _refs_ruled(rows, "joined"))
     item_ids = {n: _item_id(groups.rows[members[0]]) for members in groups.members() for n in members}
     refused = [(b, a, ID_CONFLICT) for b, a, _ in groups.refused if item_ids[a] != item_ids[b]]
+    refused.sort(key=lambda pair: -max(groups.rows[n]["n"] for n in pair[:2]))
     merged = []
     for *pair, reason in [*groups.joined, *refused]:
         n, other = sorted(pair, key=lambda n: -groups.rows[n]["n"])  # the row that was added later, and the other
@@ -274,7 +275,7 @@ def agree(first: Row, second: Row) -> bool:
         return False
     years = abs(first["year"] - second["year"]) if first["year"] and second["year"] else None
     ours, theirs = _title_forms(first), _title_forms(second)
-    trusted = not {first["source"], second["source"]} & set(FOUND_BY_TITLE)
+    trusted = _BY_TITLE not in (_TRUST.get(first["source"]), _TRUST.get(second["source"]))
     if trusted and ((years is not None and years <= 1) or any(titles.alike(a, b) for a in ours for b in theirs)):
         return True
     if years is not None and years > titles.YEARS_APART:
@@ -349,19 +350,19 @@ def _singles(rows: pl.DataFrame) -> pl.DataFrame:
         [name for name in dict.fromkeys(aliases or ()) if name != title] if aliases else []
         for title, aliases in zip(map(titles.spoken, rows["title"]), rows["aliases"].to_list(), strict=True)
     ]
+    refs = pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique(maintain_order=True)
+    trust = pl.when("free").then(pl.col("source").replace_strict(_TRUST, default=3)).otherwise(0).cast(pl.Int32)
     return rows.select(
         "n",
         pl.Series("item", names, pl.String),
         "domain",
         pl.Series("title", map(titles.spoken, rows["title"]), pl.String),
         "year",
-        pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique(maintain_order=True).alias("refs"),
+        refs.alias("refs"),
         pl.Series("aliases", aliases, _TEXTS),
         pl.Series("genres", [_genres(genres or ()) for genres in rows["genres"].to_list()], _TEXTS),
         pl.when(pl.col("plot") != "").then("plot"),
-        pl.concat_list("ref").alias("own"),
-        pl.when(pl.col("free") & ~pl.col("source").is_in(FOUND_BY_TITLE)).then("refs").fill_null([]).alias("trusted"),
-        "free",
+        pl.concat_list(pl.lit(_OWN, pl.Int32), trust.repeat_by(refs.list.len() - 1)).alias("trust"),
     )
 
 
@@ -372,20 +373,21 @@ def _item(rows: Sequence[Row]) -> _ItemDraft:
     # with the source's year if it differs from the item's, so that this year is found, too
     names = [titles.spoken(r["title"]) + (f" ({r['year']})" if r["year"] not in (None, year) else "") for r in rows]
     aliases = [alias for row in rows for alias in row["aliases"] or ()]
-    refs = [ref for row in rows for ref in (row["ref"], *_claims(row))]
+    trust: dict[str, int] = {}
+    for row in rows:
+        for ref in (row["ref"], *_claims(row)):
+            trust[ref] = max(trust.get(ref, 0), _OWN if ref == row["ref"] else _TRUST.get(row["source"], 3))
     return {
         "n": first["n"],
         "item": _item_id(first),
         "domain": first["domain"],
         "title": title,
         "year": year,
-        "refs": list(dict.fromkeys(refs)),
+        "refs": list(trust),
         "aliases": [name for name in dict.fromkeys([*names, *aliases]) if name != title],
         "genres": _genres([genre for row in rows for genre in row["genres"] or ()]),
         "plot": next((row["plot"] for row in rows if row["plot"]), None),
-        "own": [row["ref"] for row in rows],
-        "trusted": [ref for row in rows if row["source"] not in FOUND_BY_TITLE for ref in _claims(row)],
-        "free": True,
+        "trust": list(trust.values()),
     }
 
 

@@ -44,11 +44,13 @@ def _append_ruling(ws: Workspace, command: str, refs: list[str], undo: bool) -> 
         return Counts(command, skipped=1, figures={**figures, "change": "none, it was so already"})
     added = workspace.append(ws, tables.CATALOG_ROWS, record)
     near = _near(rows, refs)
-    before, after = (merging.merge(frame)[0] for frame in (near, pl.concat([near, record])))
+    (before, _), (after, links) = (merging.merge(frame) for frame in (near, pl.concat([near, record])))
     for name, items in (("it_was_part_of", before), ("it_is_part_of", after)):
         for item in items.filter(pl.col("refs").list.contains(refs[0])).to_dicts():
             figures[name] = f"{titles.dated(item)}, with {', '.join(item['refs'])}"
     is_apart = len(refs) == 1 and not undo
+    if is_apart and (owners := _owners_of_its_ids(rows, after, links, refs[0])):
+        figures["its_ids_mean"] = owners
     figures["next"] = _after_apart(after, rows, refs[0]) if is_apart else "`saferec-build catalog merges`"
     return Counts(command, added, figures=figures)
 
@@ -64,6 +66,14 @@ def _near(rows: pl.DataFrame, refs: Sequence[str]) -> pl.DataFrame:
         size, by = near.len(), shared.filter(pl.col("ref").is_in(near.implode()))["by"]
         near = shared.filter(pl.col("by").is_in(by.implode()))["ref"].unique()
     return rows.filter(REF.is_in(near.implode()))
+
+
+def _owners_of_its_ids(rows: pl.DataFrame, items: pl.DataFrame, links: pl.DataFrame, row: str) -> list[str]:
+    """The ids of a row that mean another item now: "imdb:tt0078748 Alien (1979)"."""
+    ids = rows.filter(row == REF)["refs"].explode().drop_nulls()
+    owned = links.filter(pl.col("ref").is_in(ids.implode())).join(items, "item")
+    owned = owned.filter(~pl.col("refs").list.contains(row))
+    return [f"{owner['ref']} {titles.dated(owner)}" for owner in owned.to_dicts()]
 
 
 def _after_apart(items: pl.DataFrame, rows: pl.DataFrame, ref: str) -> str:

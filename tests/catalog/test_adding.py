@@ -95,32 +95,6 @@ def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
     assert "imdb:tt0078748" not in lookup.show(workspace, "Heat (1995)").item["refs"]
 
 
-def test_a_merge_of_titles_without_a_common_word_is_told_with_its_remedy(workspace, cli, tmp_path):
-    """Heat under Toy Story's id became an alias of it, and the advice was a list of id conflicts, which was empty."""
-    rows = ["film,Toy Story,1995,tt0114709,movielens:1", "film,Heat,1995,tt0113277,movielens:6"]
-    (tmp_path / "lens.csv").write_text("\n".join(("domain,title,year,imdb,id", *rows)))
-    rows = ["film,Toy Story,1995,tt0114709", "film,Heat,1996,tt0114709", "film,Toy Stories,1995,tt0114709"]
-    (tmp_path / "own.csv").write_text("\n".join(("domain,title,year,imdb", *rows)))
-    figure = "merged_by_id_though_no_word_of_their_titles_is_the_same"
-    first, own = (adding.add_catalog(workspace, "csv", tmp_path / name) for name in ("lens.csv", "own.csv"))
-    assert (figure in first.figures, own.figures[figure]) == (False, 1)
-    command = "if they are two works, `saferec-build catalog apart csv:film:heat:1996`"
-    assert own.examples[figure].startswith(f"Heat (1996) and Toy Story (1995) (imdb:tt0114709): {command}")
-    assert command in own.examples["id_of_another_row"]
-    listing = cli("catalog", "merges", "-C", workspace.root).out.splitlines()
-    assert listing[0].startswith("csv:film:heat:1996 ") and listing[0].endswith(": no word in common")
-    # the pairs that fit are listed, too, and not as merges through Heat
-    assert ["csv:film:heat:1996" in line for line in listing] == [True, False, False, False]
-    assert listing[-1].startswith("catalog merges: 3 merges (1 with no word in common), 0 id conflicts")
-    figures = rulings.keep_apart(workspace, "csv:film:heat:1996").figures
-    assert (figures["it_was_part_of"][:16], figures["it_is_part_of"]) == (
-        "Toy Story (1995)",
-        "Heat (1996), with csv:film:heat:1996",
-    )
-    join = "`saferec-build catalog join csv:film:heat:1996 csv:movielens:6`"
-    assert figures["next"] == f"if it is Heat (1995), {join}"
-
-
 def test_two_tables_that_are_both_numbered_from_1_lose_no_item(workspace, tmp_path):
     """Only three of five works were added, and the others were reported as "already there"."""
     (tmp_path / "films.csv").write_text("domain,id,title,year\nfilm,1,Heat,1995\nfilm,2,Alien,1979\n")
@@ -136,40 +110,6 @@ def test_two_tables_that_are_both_numbered_from_1_lose_no_item(workspace, tmp_pa
     assert together.examples["id_of_another_row"] == example
     (tmp_path / "more.csv").write_text("domain,id,title,year\nfilm,2,Up,2009\nfilm,1,HEAT,\n")
     assert adding.add_catalog(workspace, "csv", tmp_path / "more.csv").added == 1
-
-
-def test_statements_that_lose_their_item_to_another_are_told(workspace, items, tmp_path):
-    """A film was violated, then unknown: a later row had taken its id, and no command reported it."""
-    adding.add_catalog(workspace, "csv", items)
-    (tmp_path / "votes.csv").write_text("imdb,topic,yes,no\ntt0078748,Is there blood/gore,40,0\n")
-    adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
-    (tmp_path / "more.csv").write_text("domain,title,year,imdb,id\nfilm,Es,1990,tt0078748,es\n")
-    (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2009\n")
-    up, more = (adding.add_catalog(workspace, "csv", tmp_path / name) for name in ("up.csv", "more.csv"))
-    lost = "statements_that_lost_their_item"
-    assert (lost in up.figures, more.figures[lost]) == (False, 1)
-    assert more.examples[lost].startswith("of imdb:tt0078748: two items have this id")
-    # a title that another work takes is no conflict of ids
-    (tmp_path / "votes.csv").write_text("title,year,topic,yes,no\nUp,2007,Is there blood/gore,40,0\n")
-    adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
-    (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2005\n")
-    told = adding.add_catalog(workspace, "csv", tmp_path / "up.csv").examples[lost]
-    assert told.endswith("(`saferec-build catalog show 'Up (2007)'`): add its rows with an IMDb id")
-    with pytest.raises(UsageError, match=r"Up \(2009\) .*Up \(2005\)"):
-        lookup.show(workspace, "Up (2007)")
-
-
-def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, tmp_path):
-    """ReDial names films without a year: they were in the catalog twice, and no message named `catalog join`."""
-    rows = ["film,Heat,", "film,Emma,", "film,Emma,1996", "film,Emma,2020", "game,Doom,", "game,Doom,2016", "film,Up,"]
-    (tmp_path / "own.csv").write_text("\n".join(("domain,title,year", "film,Heat,1995", *rows)))
-    counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    advice = counts.examples["undated_under_a_title_of_another"]
-    assert counts.figures["undated_under_a_title_of_another"] == 1 and advice.startswith("'Heat': ")
-    assert "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in advice
-    rulings.join_rows(workspace, "csv:film:heat:", "csv:film:heat:1995")
-    rerun = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    assert (rerun.added, "undated_under_a_title_of_another" in rerun.figures) == (0, False)
 
 
 def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_path):
@@ -188,26 +128,6 @@ def test_a_folder_of_answers_says_what_was_read_and_what_was_not(workspace, tmp_
     figures = adding.add_catalog(workspace, "ddd", folder).figures
     assert (figures["files_read"], figures["passed_by"]) == (2, [str(folder / "c.csv")])
     assert "files_read" not in adding.add_catalog(workspace, "ddd", folder / "a.json").figures
-
-
-def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, items, tmp_path):
-    """Severe, none, severe again: the last was "already there", and the film stayed clear without a warning."""
-    adding.add_catalog(workspace, "csv", items)
-    head = "imdb,violence,frightening,retrieved"
-
-    def added(severity, day=""):
-        (tmp_path / "guide.csv").write_text(f"{head}\ntt0078748,{severity},{severity},{day}\ntt9999999,None,None,\n")
-        counts = adding.add_catalog(workspace, "parent-guide", tmp_path / "guide.csv")
-        warning = (counts.figures.get("another_counts_instead"), counts.examples.get("another_counts_instead"))
-        return warning, lookup.check(workspace, "tt0078748", "gore").word
-
-    none = (None, None)
-    assert [added(word) for word in ("Severe", "None")] == [(none, "violated"), (none, "clear")]
-    (number, example), word = added("Severe")
-    assert (word, number) == ("clear", 2)
-    assert example.startswith("'violence' of imdb:tt0078748: if it holds again, add it with a")
-    assert added("Severe", "2026-03-01") == (none, "violated")
-    assert added("None", "2019")[1] == "violated"
 
 
 def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(
