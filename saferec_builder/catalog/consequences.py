@@ -69,7 +69,9 @@ def _unlike(merges: pl.DataFrame, read: set[str]) -> Noted:
 
 def _undated_twins(items: pl.DataFrame, read: set[str]) -> Noted:
     own = items.select("refs", first=pl.col("refs").list.first()).explode("refs").filter(pl.col("refs").is_in(read))
-    twins = known_works.undated_twins(items).filter(pl.any_horizontal(pl.col("row", "other").is_in(own["first"])))
+    twins = known_works.undated_twins(items).filter(
+        pl.any_horizontal(pl.col("row", "other").is_in(own["first"].implode()))
+    )
     if twins.is_empty():
         return {}
     twins = twins.sort(~pl.col("row").is_in(read), maintain_order=True)

@@ -71,5 +71,8 @@ def year(value: str) -> int | None:
     if not re.fullmatch(r"(18|19|20)\d\d", digits(value)):
         number = digits(value).strip()
         is_short = number.isdecimal() and len(number) <= 4  # nobody's words
-        raise Left("wrong year", f"{f'found {number}' if is_short else seen(value)}, expected four digits or nothing")
+        raise Left(
+            "wrong year",
+            f"{f'found {number}' if is_short else seen(value)}, expected four digits, 1800 to 2099, or nothing",
+        )
     return int(digits(value))

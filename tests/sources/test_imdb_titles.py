@@ -53,6 +53,6 @@ def test_imdb_titles(tmp_path, zipped):
         (
             "title.basics.tsv:9",
             "wrong year",
-            "found something like '99x9' (x: a letter, 9: a digit), expected four digits or nothing",
+            "found something like '99x9' (x: a letter, 9: a digit), expected four digits, 1800 to 2099, or nothing",
         ),
     ]

@@ -26,7 +26,7 @@ def test_csv_items(tmp_path):
         ("film:heat:1995", "Heat", 1995, [], [], None),
         ("film:short:", "short", None, [], [], None),
     ]
-    assert result.drops["detail"][2] == "found 88, expected four digits or nothing"
+    assert result.drops["detail"][2] == "found 88, expected four digits, 1800 to 2099, or nothing"
     left_out = [(f"own.csv:{n}", reason) for n, reason in enumerate(LEFT_OUT.values(), 7)]  # the sixth is blank
     assert result.drops.select("place", "reason").rows() == left_out
 

@@ -13,6 +13,10 @@ def test_a_reason_is_its_rules_and_silence_is_a_drop(tmp_path):
         ("title:It (2017)", "film", "reason", "names blood or gore", None, None, "bloody images", "r.csv:4"),
     ]
     assert result.drops["reason"].to_list() == ["no rule"]
+    # of a row with two statements that another row makes, both are in the table of drops: its key has the place
+    text = "rating,reason,imdb\n" + "R,gore and torture,tt0387564\n" * 2
+    drops = rating_reasons.read(file(tmp_path, "r.csv", text)).drops
+    assert drops["place"].to_list() == ["r.csv:3 names blood or gore", "r.csv:3 names torture"]
 
 
 def test_two_reasons_of_one_item_that_name_different_things_are_told(tmp_path):
