@@ -49,7 +49,8 @@ class Screening:
 
     rates        model, trait, lists, groups, shown; violated, clear, unknown, each with _low and _high
     unknown      model, trait, why, shown: why a title is unknown
-    causes       model, trait, item, title, shown: the works that break the trait, most shown first
+    causes       model, trait, item, title, shown: the works that break the trait, most shown first; title: as in the
+                 lists where several works may be meant, of which `item` is the likeliest that breaks the trait
     differences  trait, model, other, lists, difference (violated, model less other, same requests), low, high,
                  detectable (what 80 of 100 such samples would distinguish from zero; 1: no difference)
     """
@@ -292,10 +293,10 @@ def _unknown(read: _Read, slugs: list[str]) -> pl.DataFrame:
 
 
 def _causes(read: _Read, slugs: list[str], names: dict[str, str]) -> pl.DataFrame:
-    causes: Counter[tuple[str, str, str]] = Counter()
+    causes: Counter[tuple[str, str, str, str]] = Counter()
     for (model, t, n), times in _shown(read, VIOLATED).items():
-        causes[model, slugs[t], str(read.causes[n][t])] += times
+        (written, match), item = read.named[n], str(read.causes[n][t])
+        causes[model, slugs[t], item, names[item] if item == match.item else written] += times
     schema = dict.fromkeys(("model", "trait", "item", "title"), pl.String()) | {"shown": pl.Int64()}
-    rows = [(model, trait, item, names[item], times) for (model, trait, item), times in causes.items()]
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return frame.sort("model", "trait", "shown", "item", descending=[False, False, True, False])
+    frame = pl.DataFrame([(*key, times) for key, times in causes.items()], schema=schema, orient="row")
+    return frame.sort("model", "trait", "shown", "item", "title", descending=[False, False, True, False, False])

@@ -61,6 +61,7 @@ def test_a_title_of_several_works_counts_as_ambiguous_whatever_its_verdict(ws, t
     screened = screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien", "Emma")]), traits=["gore"])
     assert screened.counts.figures["ambiguous"] == 2
     assert screened.rates["violated"].to_list() == [0.5]  # one film called Alien is enough
+    assert screened.causes["title"].to_list() == ["Alien"]  # "Alien (1979)" would say what no list says
     assert screened.unknown.rows() == [("a", "gore", screening.SEVERAL, 1)]
 
 
