@@ -12,7 +12,6 @@ import numpy as np
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import CLEAR, Oracle, verdicts_of
 from saferec_builder.core.progress import counted
-from saferec_builder.core.titles import Near
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines, guard, population
@@ -195,10 +194,12 @@ def _print_unread(files: Mapping[str, Predictions], release: Release, scope: str
         titles = [item for ranked in file.answers.values() for item in ranked if item is not None]
         if titles and not any(item in release.items for item in titles):
             print(f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(titles[0])}")
-        if inexact := sum(isinstance(item, Near) for item in titles):
+        if file.inexact:
+            reasons = ", ".join(f"{number:,} {reason}" for reason, number in file.inexact.most_common())
             print(
-                f"{plain(name)}: {inexact:,} of {len(titles):,} titles name their item inexactly, most of them without"
-                " a year: they never count as clear in svr_upper, so give the years"
+                f"{plain(name)}: {file.inexact.total():,} of {len(titles):,} titles name their item inexactly"
+                f" ({reasons}): they never count as clear in svr_upper, so give titles and years, or ids, as"
+                " data/items/catalog.parquet of the release has them"
             )
         if file.strange:
             print(f"left out: {file.strange} answers to conversations outside {scope}")

@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.titles import Near
 from saferec_builder.scoring.answer_parser import MOST, from_items, parse
+from saferec_builder.scoring.list_entry_parser import Entry
 from saferec_builder.scoring.metrics import Listed, Ranked
 from training.data import Item, Release, Row, jsonl
 from training.evaluation.paper_metrics import Named
@@ -25,6 +27,7 @@ class Predictions:
     answers: dict[str, Ranked]
     written: dict[str, str | list[Named]]  # the same answers as written in the file
     problems: dict[str, int]  # reason why nothing could be parsed -> number of answers
+    inexact: Counter[str]  # what keeps a title from naming its item exactly -> number of titles
     cut: set[str]  # ids of answers that a server cut at its limit (`finish` is `length`)
     lost: set[str]  # ids of cut answers without any title
     strange: int  # number of answers to conversations outside the split
@@ -36,7 +39,7 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
-    problems: Counter[str] = Counter()
+    problems, inexact = Counter[str](), Counter[str]()
     cut, lost, strange = set[str](), set[str](), 0
     for place, row in jsonl(path):
         if "id" not in row:
@@ -51,9 +54,10 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
         if isinstance(text, str):
             answer = parse(text, release.find, domains[name])
             answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer)), text
+            inexact.update(_inexact(answer.entries, release))
             problem = answer.problem
         elif isinstance(entries, list):
-            answers[name], written[name] = _listed(entries, release, domains[name], place)
+            answers[name], written[name] = _listed(entries, release, domains[name], place, inexact)
             problem = None if answers[name] else "empty"
         else:
             raise TrainingError(f'{place}: expected "text" or a list of "items" beside "id", found {list(row)}')
@@ -65,13 +69,20 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
     if strange and not answers:
         form = "expected as `id` what is `conversation` in the requests"
         raise TrainingError(f"{path}: none of its {strange} answers is to one of the {len(table)} requests: {form}")
-    return Predictions(answers, written, problems, cut, lost, strange)
+    return Predictions(answers, written, problems, inexact, cut, lost, strange)
+
+
+def _inexact(entries: Iterable[Entry], release: Release) -> Iterator[str]:
+    for entry in entries:
+        if isinstance(entry.item, Near):
+            same_year = entry.year == release.items[entry.item].year
+            yield "without a year" if entry.year is None else "in other words" if same_year else "with another year"
 
 
 def _listed(
-    values: Sequence[JsonValue], release: Release, domain: str | None, place: str
+    values: Sequence[JsonValue], release: Release, domain: str | None, place: str, inexact: Counter[str]
 ) -> tuple[list[str | None], list[Named]]:
-    """Returns the first MOST entries of a list as ranked ids, and their titles."""
+    """Returns the first MOST entries of a list as ranked ids, and their titles; counts those that are `inexact`."""
     ranked: list[str | None] = []
     titles: list[Named] = []
     for value in values[:MOST]:
@@ -85,6 +96,7 @@ def _listed(
         entries = from_items([named], release.find, domain).entries
         ranked += [None] if value == UNTITLED else [item or entry.key for entry in entries]
         titles += [(entry.title, entry.year) for entry in entries]
+        inexact.update(() if item else _inexact(entries, release))
     if missing := min(len(values), MOST) - len(ranked):
         form = '{"title", "year"} of each'
         raise TrainingError(f"{place}: {missing} of its items without a title: expected {form}")

@@ -207,7 +207,8 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
 def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path, capsys):
     """Ids, as the guard takes them, used to be read as titles outside the catalog: svr was 0 for an empty list."""
     titles = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
-    figures, undated = [], [{"title": release.items[item].title} for item in "adje"]
+    figures, undated = [], [{"title": release.items[item].title} for item in "adj"]
+    undated.append({"title": release.items["e"].title, "year": release.items["e"].year + 1})
     for n, items in enumerate((list("adje"), titles, [{"item": None}, "7 Strange", "8 Stranger"], undated)):
         (path := tmp_path / f"p{n}.jsonl").write_text(
             "".join(json.dumps({"id": name, "items": items}) + "\n" for name in ("u7", "u8"))
@@ -219,7 +220,10 @@ def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path
     assert out.count("titles is in the catalog") == 1 and message in out and "7 strange" in out.lower()
     # without a word the undated titles looked unsafe: the same items had an svr_upper of .25 and now have 1
     assert (figures[0]["svr_upper@4"], figures[3]["svr_upper@4"]) == (1 / 2, 1)
-    assert out.count("name their item inexactly") == 1 and "p3: 8 of 8 titles name their item inexactly" in out
+    assert (
+        out.count("name their item inexactly") == 1
+        and "p3: 8 of 8 titles name their item inexactly (6 without a year, 2 with another year): " in out
+    )
 
 
 def test_a_missing_answer_is_a_fault_before_the_guard_is_fitted_and_no_smaller_sample(release, tmp_path, monkeypatch):
