@@ -59,8 +59,9 @@ def _near(rows: pl.DataFrame, refs: Sequence[str]) -> pl.DataFrame:
     """The rows of the titles of these and all that share an id, a title or a ruling with one: no other merges with
     them."""
     names = rows.select(ref=REF, by=pl.concat_list(REF, pl.col("refs").fill_null([]))).explode("by")
-    forms = rows.select(ref=REF, by=pl.lit("title of ") + pl.Series(map(titles.normal, rows["title"]), dtype=pl.String))
-    shared, near = pl.concat([names, forms]).unique(), pl.Series(refs)
+    forms = rows.select(ref=REF, by=pl.Series(map(titles.forms, rows["title"]), dtype=pl.List(pl.String))).explode("by")
+    shared = pl.concat([names, forms.with_columns(by=pl.lit("title of ") + pl.col("by"))]).drop_nulls().unique()
+    near = pl.Series(refs)
     size = 0
     while near.len() > size:
         size, by = near.len(), shared.filter(pl.col("ref").is_in(near.implode()))["by"]

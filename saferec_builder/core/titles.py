@@ -130,9 +130,13 @@ def forms(title: str) -> list[str]:
     whole = normal(title)
     if "(" not in title and "[" not in title:
         return [whole] if whole else []
-    inside = [_AKA.sub("", part) for part in _INSIDE.findall(title)]
-    keys = [whole, _outside(title), *(n for n in map(normal, inside) if len(n) > 3 and not _NOTE.match(n))]
-    return list(dict.fromkeys(key for key in keys if key))
+    return list(dict.fromkeys(key for key in (whole, _outside(title), *bracketed(title)) if key))
+
+
+def bracketed(title: str) -> list[str]:
+    """The normal forms of the titles in brackets: that of "Se7en" of "Seven (a.k.a. Se7en)"."""
+    inside = (normal(_AKA.sub("", part)) for part in _INSIDE.findall(title))
+    return [form for form in inside if len(form) > 3 and not _NOTE.match(form)]
 
 
 def _outside(title: str) -> str:

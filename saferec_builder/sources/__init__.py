@@ -137,17 +137,14 @@ def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> 
 
 
 def first_per_key(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
-    """Returns (the first row per key, drops of the others with the reason `again`); each row has its `place`. That of a
-    statement, of which a row of a file may make several, continues with its topic, so that each is a row of DROPS."""
+    """Returns (the first row per key, drops of the others with the reason `again`); each row has its `place`."""
     first: dict[tuple[object, ...], Row] = {}
     drops: Rows = []
     for row in rows:
-        value = tuple(row[k] for k in key)
-        if value in first:
+        if first.setdefault(tuple(row[k] for k in key), row) is not row:
+            # a row of a file may make several statements, and each has a place of its own
             place = " ".join(str(row[name]) for name in ("place", "topic") if name in row)
             drops.append(drop(stage, str(row["source"]), place, again, str(row.get("source_id", ""))))
-        else:
-            first[value] = row
     return list(first.values()), drops
 
 

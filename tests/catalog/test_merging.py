@@ -41,6 +41,34 @@ def test_rows_of_one_title_year_and_domain_are_one_item():
     assert items["refs"].to_list() == [["csv:a", "demo:b"], ["csv:c"], ["csv:d"], ["csv:e"], ["demo:f"]]
 
 
+def test_a_title_in_brackets_joins_the_only_other_item_that_has_it():
+    """MovieLens' "Dumb & Dumber (Dumb and Dumber)" and "Dumb and Dumber" of a source without ids were two items."""
+    lens = [("movielens:231", "Dumb & Dumber (Dumb and Dumber)", 1994, ["imdb:tt1"])]
+    lens += [("movielens:47", "Seven (a.k.a. Se7en)", 1995, ["imdb:tt2"]), ("movielens:3", "Ritual (Shiki)", 2000)]
+    own = [("csv:d", "Dumb and Dumber", 1994), ("redial:s", "Se7en", 1995)]
+    # the title without its brackets may be another work's, and so may be the year before
+    other = [("csv:r", "Ritual", 2000), ("csv:e", "Se7en", 1996)]
+    expected = {frozenset({"movielens:231", "csv:d", "imdb:tt1"}), frozenset({"movielens:47", "redial:s", "imdb:tt2"})}
+    for rows in ([*lens, *own, *other], [*other, *own, *lens[::-1]]):
+        items = {frozenset(refs) for refs in merged(*rows)[0]["refs"]}
+        assert expected < items and len(items) == 5
+    rows = shelf(*lens, *own)
+    apart = pl.concat([rows, catalog.ruling(rows, ["csv:d"], undo=False)])
+    assert ["csv:d"] in catalog.merge(apart)[0]["refs"].to_list()
+
+
+def test_a_title_in_brackets_that_may_be_of_two_works_joins_none():
+    boy, shonen = ("csv:a", "Boy (Shonen)", 1969, ["imdb:tt1"]), ("demo:s", "Shonen", 1969)
+    two_films = [boy, shonen, ("csv:b", "Youth (Shonen)", 1969)]
+    two_ids = [boy, (*shonen, ["imdb:tt2"])]
+    # one work under two titles, of which each is in the brackets of another film
+    chain = [boy, (*shonen, ["tmdb:5"]), ("movielens:1", "Knabe", 1969, ["tmdb:5"])]
+    chain += [("csv:b", "Lad (Knabe)", 1969, ["imdb:tt2"])]
+    for rows, height in ((two_films, 3), (two_ids, 2), (chain, 3)):
+        for order in itertools.permutations(rows):
+            assert merged(*order)[0].height == height
+
+
 def test_titles_without_a_letter_are_not_one_title():
     game = {"domain": "game"}
     rows = [
