@@ -12,6 +12,7 @@ from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.sources import refs
 from saferec_builder.storage.workspace import Workspace
 
 Of = Annotated[str | None, typer.Option("--domain", help="film, series or game, where works share a title.")]
@@ -32,7 +33,8 @@ def check(
     note = "" if result.exact else ", but not exactly: it may be another work, and is never clear"
     several = "several works have this title" + (" and year" if titles.split_year(title)[1] else ": add its year")
     several += "; where two are one, `catalog show` names rows of each, and `catalog join ROW ROW` makes one of them"
-    texts = {"ambiguous": several, "not_found": "not in the catalog"}
+    shared = ", or several works have this id: see `saferec-build catalog merges --conflicts`"
+    texts = {"ambiguous": several, "not_found": "not in the catalog" + shared * bool(refs.read(title))}
     if result.candidates.height == 1:
         texts["ambiguous"] = "one work has this title, and nobody says of which year it is"
     match = texts.get(result.match, f"found{note}")

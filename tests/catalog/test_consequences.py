@@ -36,7 +36,7 @@ def test_a_slip_in_an_id_of_ones_own_table_takes_no_warning_and_is_named(workspa
     ]
 
 
-def test_statements_on_an_id_of_two_rows_that_are_equally_good_say_how_to_leave_it_to_one(workspace, tmp_path):
+def test_statements_on_an_id_of_two_rows_that_are_equally_good_say_how_to_leave_it_to_one(workspace, cli, tmp_path):
     rows = "film,Alien,1979,tt0078748,a\nfilm,Es,1990,tt0078748,b\n"
     (tmp_path / "own.csv").write_text(f"domain,title,year,imdb,id\n{rows}")
     counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
@@ -47,6 +47,9 @@ def test_statements_on_an_id_of_two_rows_that_are_equally_good_say_how_to_leave_
     added = adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
     assert (added.figures["on_no_item_here"], added.figures["on_an_id_of_several_items"]) == (2, 1)
     assert added.examples["on_an_id_of_several_items"].startswith("imdb:tt0078748: `saferec-build catalog merges --c")
+    args = ("--trait", "gore", "-C", workspace.root)
+    words = [cli("catalog", "check", name, *args).out.splitlines()[1] for name in ("tt0078748", "Up (2009)")]
+    assert ["several works have this id: see " in text for text in words] == [True, False]
 
 
 def test_a_merge_of_titles_without_a_common_word_is_told_with_its_remedy(workspace, cli, tmp_path):
