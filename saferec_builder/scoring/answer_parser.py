@@ -73,6 +73,7 @@ _THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
 _UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>|~~[^~\n]+~~", re.S)
 _ANSWER = re.compile(r"<(?:final_?)?(?:answer|output|response|recommendations?|list)>")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
+_AROUND = re.compile(r"^(?:[^\S\n]*>)+ ?|^[^\S\n]*```\w*[^\S\n]*$", re.M)  # marks of quotations, lines of fences
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,13 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 def tidied(text: str) -> str:
-    """At most LONG characters of a completion, without thoughts, tags and what is struck out, with plain marks."""
-    tidy = text if _PLAIN.fullmatch(text) else text.translate(_REPLACEMENTS)
+    """At most LONG characters of a completion, with plain marks, without thoughts, tags, what is struck out, the marks
+    of quotations and fences, and blanks at the ends of lines."""
+    tidy = text if _PLAIN.fullmatch(text) else text.replace("\r\n", "\n").translate(_REPLACEMENTS)
     if ">" in tidy or "~~" in tidy:
         tidy = _TAG.sub(" ", _said(tidy))
-    return tidy[:LONG]
+    tidy = _AROUND.sub("", tidy) if ">" in tidy or "```" in tidy else tidy
+    return "\n".join(map(str.rstrip, tidy.split("\n")))[:LONG]
 
 
 def _said(text: str) -> str:

@@ -26,7 +26,7 @@ from saferec_builder.scoring.titles_in_prose import BULLET, HEADING, dated, titl
 _JOIN = re.compile(r"[\s\x02\x03]*(?:[,;|&/+]\s*(?:(?:and|or|then|also|plus|&)\s+)?|(?:and|or)\s+)", re.I)
 _EDITION = re.compile(r"\b(?:cut|edition|version|remaster\w*|restor\w+|remake|season|dir|directed)\b", re.I)
 _MARKER = re.compile(
-    r"^(\s*)(?:>\s*)*(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
+    r"^(\s*)(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
     r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|(?i:(?:film|movie|game|pick|option|recommendation|no\.?) )?"
     r"#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
 )

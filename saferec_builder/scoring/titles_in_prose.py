@@ -27,8 +27,8 @@ from saferec_builder.scoring.list_entry_parser import (
     yearless,
 )
 
-HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
-BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
+HEADING = re.compile(r"^\s*(?:#{1,6}\s+)?")
+BULLET = re.compile(r"(\s*)(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _LEADING = {
     "avoid",
     "try",

@@ -41,6 +41,21 @@ def test_tables_and_json(text):
     assert ids(text) == ["alien", "2049"]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        *(lambda text: text.replace("\n", "\r\n"), lambda text: text.replace("\n", "  \n") + "\t"),
+        *(lambda text: f"```markdown\n{text}\n``` ", lambda text: "> " + text.replace("\n", "\n>> ")),
+    ],
+    ids=["Windows", "blanks", "fence", "quotation"],
+)
+def test_the_marks_around_lines_change_no_list(form):
+    """A blank after each row of a table made two titles of its heading, and so did the lines of a fence; a film under
+    "Avoid" counted as recommended in a file with the line ends of Windows."""
+    for text in (text for name in ("three", "two", "warned_of") for text in WRITTEN[name]):
+        assert ids(form(text)) == ids(text), text
+
+
 SPELT = [(line, item) for item, lines in WRITTEN["spelt"].items() for line in lines]
 
 
