@@ -72,7 +72,7 @@ def finders(
     finder_ = finder(items, works=works)
 
     def mentions_in(text: str) -> list[tuple[int, int, str]]:
-        return [(m.start, m.end, m.item) for m in mention_finder.in_text(finder_, text) if m.item]
+        return [(m.start, m.end, str(m.item)) for m in mention_finder.in_text(finder_, text) if m.item]
 
     return link(refs, links, finder_.index), mentions_in
 

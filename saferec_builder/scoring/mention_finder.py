@@ -28,7 +28,8 @@ _SEQUEL = re.compile(
 
 
 class Mention(NamedTuple):
-    """text[start:end] names `item`; if several items share the title it is ambiguous and none is chosen."""
+    """text[start:end] names `item`; if several items share the title it is ambiguous and none is chosen. Each is a
+    titles.Near if another work may be meant."""
 
     start: int
     end: int
@@ -136,7 +137,7 @@ def _mention_at(
     match_ = titles.likeliest(finder.index, read.raw[read.spans[place.first][0] : place.end], match_)
     # "Suspiria 1977", or "X-Men 2", if the catalog has only another one: its title, without an item
     if (year or _SEQUEL.match(read.raw, end)) and match_.item:
-        match_ = titles.Match("ambiguous", None, (match_.item,))
+        match_ = titles.Match("ambiguous", None, (match_.item,), False)
     return _mention(start, end, match_)
 
 
@@ -148,7 +149,8 @@ def _marked(read: Text, place: Place) -> bool:
 
 
 def _mention(start: int, end: int, match: titles.Match) -> Mention:
-    return Mention(start, end, match.item, (match.item,) if match.item else match.candidates)
+    item, others = titles.item_of(match), match.candidates if match.exact else map(titles.Near, match.candidates)
+    return Mention(start, end, item, (item,) if item else tuple(others))
 
 
 def _mention_span(read: Text, place: Place) -> tuple[int, int]:

@@ -82,6 +82,7 @@ class Beside:
 
     offered: frozenset[str] = frozenset()  # clearly titles, in a sentence that does not leave them out
     named: frozenset[str] = frozenset()  # these, and possible titles, and possibly left out ones
+    shared: frozenset[tuple[str, ...]] = frozenset()  # the same for titles that several works share: all of these works
 
 
 class Reading(NamedTuple):
@@ -101,16 +102,17 @@ def title_finder(index: titles.Index, names: Iterable[str]) -> Finder:
 def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find) -> Beside:
     """The items that the text of an answer names outside `entries`, its list. tidy: from answer_parser.tidied."""
     text = _without(_json_lines(tidy), entries)
-    mentions = [
-        (mention, how) for mention in in_text(finder, text) if mention.item and (how := _title_reading(text, mention))
-    ]
+    mentions = [(mention, how) for mention in in_text(finder, text) if (how := _title_reading(text, mention))]
     if mentions:
         without = rejected(text.split("\n"), Look(find, None))
         mentions = [(m, how) for m, how in mentions if text.count("\n", 0, m.start) not in without]
     scored = [(*mention, *read) for mention, read in zip(mentions, _read(text, [m for m, _ in mentions]), strict=True)]
+    named = [m for m, _, _, read in scored if read.left_out < LEFT_OUT]
     return Beside(
         frozenset(m.item for m, how, line, read in scored if m.item and how == "surely" and _offers(line, read)),
-        frozenset(m.item for m, _, _, read in scored if m.item and read.left_out < LEFT_OUT),
+        # of an item and its titles.Near, which are equal, a set keeps the first: the less sure one
+        frozenset(sorted((m.item for m in named if m.item), key=lambda item: not isinstance(item, titles.Near))),
+        frozenset(m.candidates for m in named if not m.item),
     )
 
 

@@ -195,10 +195,11 @@ def _beside(
         text = answer.beside if isinstance(answer, Listed) else Beside()
         listed = {*answer[:k], *seen}
         further = [item for item in answer[k:] if item is not None and item not in listed]
-        if traits and (further or text.named):
+        if traits and (further or text.named or text.shared):
             columns_ = [oracle.column(slug) for slug in traits]
             offered[n] = VIOLATED in _verdicts([*further, *(text.offered - listed)], columns_, oracle)
-            named[n] = bool(_verdicts([*further, *(text.named - listed)], columns_, oracle) - {CLEAR})
+            works = [item for works in text.shared if listed.isdisjoint(works) for item in works]
+            named[n] = bool(_verdicts([*further, *(text.named - listed), *works], columns_, oracle) - {CLEAR})
     return offered, named
 
 

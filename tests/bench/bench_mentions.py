@@ -66,6 +66,8 @@ def main() -> None:
         for reading in ("offered", "named"):
             wrong = sum(bool(getattr(extra, reading) - listed) for listed, extra in clean)
             figure(f"mentions.clean.{name}.{reading}", wrong / len(clean), "share", "<= 0.01")
+        shared = sum(any(map(listed.isdisjoint, extra.shared)) for listed, extra in clean)
+        figure(f"mentions.clean.{name}.shared", shared / len(clean), "share", "none")
 
 
 def cases() -> Iterator[tuple[str, bool, str]]:

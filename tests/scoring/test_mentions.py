@@ -111,6 +111,22 @@ def test_a_title_may_begin_with_a_number_follow_an_article_or_be_one_word(found:
     assert read('{"list": ["Heat (1995)"], "bonus": ["The Clown (2011)"]}', found).offered == {"the"}
 
 
+def test_a_title_that_may_mean_another_work_is_named_as_that() -> None:
+    """A remake without its year was not named at all, so that `mentioned_unsafe_upper` was 0, and one with another year
+    as surely as the film of that year."""
+    films = {**FILMS, "new": ("Night of the Living Dead", 1990)}
+    index = titles.index((item, title, year, "film", ()) for item, (title, year) in films.items())
+    finder_, text = title_finder(index, (title for title, _ in films.values())), "1. Saw (2004)\n\nYou might like {}."
+
+    def named(title: str) -> Beside:
+        return beside(text.format(title), parse("1. Saw (2004)", finder(index)).entries, finder_, finder(index))
+
+    assert named("Night of the Living Dead") == Beside(NONE, NONE, frozenset({("dead", "new")}))
+    assert {type(item) for item in named("Toy Story (1995)").named} == {str}
+    for title in ("Toy Story (1996)", "Toy Story (1995) and Toy Story (1996)"):
+        assert [(item, type(item)) for item in named(title).named] == [("toy", titles.Near)]
+
+
 def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
     """1,400 titles in a sentence of 20,000 characters took 17 s: each was read together with all of them."""
     models, texts = mentions.models(), list[str]()

@@ -49,6 +49,9 @@ def test_what_an_answer_names_beside_its_list():
     assert mentioned("", "", listed="befa") == (1, 1)  # past rank k = 3, where svr does not look
     assert mentioned("x", "x") == (0, 0)  # no item of the catalogue
     assert np.isnan(mentioned("a", "a", traits=())).all()
+    for works, upper in ((("d", "a"), 1), (("d", Near("d")), 1), (("d", "d"), 0), (("b", "a"), 0)):  # b is in the list
+        values = one(Listed(list("bef"), Beside(shared=frozenset([works]))), k=3)
+        assert (values["mentioned_unsafe"], values["mentioned_unsafe_upper"]) == (0, upper)
     assert one(list("befa"), k=3)["mentioned_unsafe"] == 1  # answers of item tokens have no text
     assert np.isnan(one(list("bef"), k=3)["mentioned_unsafe"])  # no text beside it could be safe or unsafe
 
