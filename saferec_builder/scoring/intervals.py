@@ -21,7 +21,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from saferec_builder.scoring.metrics import Bools, Floats, discounts
+from saferec_builder.scoring.metrics import Bools, Floats
 
 YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_upper", "invalid", "has")
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate", "seen")
@@ -56,13 +56,14 @@ def intervals(
     *,
     paired: bool = False,
     weights: Floats | None = None,
+    highest: Mapping[str, float] = {},
 ) -> dict[str, Interval]:
     """Mean and 95 % interval over the users that a metric applies to (not NaN); the metric's name decides the method.
 
     paired: the values are differences of two systems. All metrics share the resamples. If everybody has 0, all
     resamples are equal, so the interval is that of a share; for one user it is the whole range (for `length` 0 to the k
     of the other metrics). No bound of svr is above that of svr_upper. `weights`: of the users, above 0 wherever a
-    weighted metric applies.
+    weighted metric applies. highest: metric -> the largest value that a user can have, where that is not 1.
     """
     table = np.stack(list(values.values()), axis=1)
     applies = ~np.isnan(table)
@@ -71,8 +72,8 @@ def intervals(
     by_metric: dict[str, Interval] = {}
     for c, (name, users) in enumerate(zip(values, applies.T, strict=True)):
         head, metric_weights = name.partition("@")[0], None if weights is None else weights[users]
-        highest = {"length": float(longest), "sdcg": float(discounts(longest).sum())}.get(head, 1.0)
-        top = max(highest, float(abs(table[users, c]).max(initial=0)))
+        most = highest.get(name, float(longest) if head == "length" else 1.0)
+        top = max(most, float(abs(table[users, c]).max(initial=0)))
         by_metric[name] = _interval(head, table[users, c], samples[:, c], paired, metric_weights, top)
     if not paired:
         _keep_order(by_metric)

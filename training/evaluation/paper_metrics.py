@@ -121,7 +121,8 @@ def hits(shown: Sequence[Named], truth: Sequence[Named]) -> list[bool]:
 def score(answers: Mapping[str, str | Sequence[Named]], table: Sequence[Row], release: Release) -> Intervals:
     """Returns the figures over all users; the ground truth is safe_truth, as in the paper."""
     values = per_user(answers, table, release)
-    return population.figures({name: np.array([row[name] for row in values]) for name in values[0]}, table)
+    columns, k = {name: np.array([row[name] for row in values]) for name in values[0]}, release.k
+    return population.figures(columns, table, highest={f"sdcg@{k}": float(discounts(k).sum())})
 
 
 def per_user(

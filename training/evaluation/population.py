@@ -52,11 +52,13 @@ def figures(
     draws: int = DRAWS,
     *,
     paired: bool = False,
+    highest: Mapping[str, float] = {},
 ) -> dict[str, Interval]:
     """Returns `intervals` over the users of the rows in the mask; values: one per row of the table."""
     _, users = np.unique(people(table)[mask], return_inverse=True)
     means = {name: _mean(value[mask], users) for name, value in values.items()}
-    return intervals(means, draws, paired=paired, weights=_largest(weights(table)[mask], users))
+    user_weights = _largest(weights(table)[mask], users)
+    return intervals(means, draws, paired=paired, weights=user_weights, highest=highest)
 
 
 def _mean(values: Floats, users: NDArray[np.int64]) -> Floats:

@@ -119,6 +119,8 @@ def test_figures_of_a_predictions_file(release, tmp_path, capsys):
     assert figures["recall@4"] == pytest.approx(1 / 4)
     assert figures["ndcg@4"] == pytest.approx(D[1] / (1 + D[1]) / 2, abs=1e-6)
     assert figures["svr@4"] == pytest.approx(1 / 3 / 2, abs=1e-6) and figures["sdcg@4"] == pytest.approx(1 / 2)
+    # our sdcg is a share, of which one user says nothing; its bound was 2.56, the sum of four discounts, as the paper's
+    assert run["metrics"]["sdcg@4"]["high"] == 1 < run["compat"]["safecrs"]["sdcg@4"]["high"]
     # ours, over the one user with a trait: of four ranks one violates, and the invented title may
     assert (run["metrics"]["svr@4"]["mean"], run["metrics"]["svr_upper@4"]["mean"]) == (1 / 4, 2 / 4)
     assert "as the paper of SafeCRS counts" in capsys.readouterr().out
