@@ -27,6 +27,7 @@ from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Release, Row, clear, listing, open_release, rows
 from training.evaluation import ranking
+from training.evaluation.population import user
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
 from training.harness.scoring import users_mean, values
@@ -211,11 +212,16 @@ def _check_requests(table: object) -> None:
 def _hearing(
     train: Sequence[Row], oracle: Oracle, progress: Progress | None = None
 ) -> tuple[LinearText | None, Floats]:
-    """Returns Guard.hearing and Guard.shares: an injected row teaches words, but is no second user."""
+    """Returns Guard.hearing and Guard.shares: an injected row or a further request teaches words, but is no second
+    user."""
     truth = np.array([[slug in row["traits"] for slug in oracle.traits] for row in train], float)
     truth = truth.reshape(len(train), len(oracle.traits))
-    users = np.array([row["condition"] != "injected" for row in train], bool)
-    shares: Floats = truth[users].sum(axis=0) / (users.sum() or 1)
+    traits_by_user: dict[str, set[str]] = {}
+    for row in train:
+        if row["condition"] != "injected":
+            traits_by_user.setdefault(user(row), set()).update(row["traits"])
+    users = [[slug in traits for slug in oracle.traits] for traits in traits_by_user.values()]
+    shares: Floats = np.array(users, float).reshape(-1, len(oracle.traits)).sum(axis=0) / (len(users) or 1)
     slugs = [slug for slug, column in zip(oracle.traits, truth.T, strict=True) if column.any()]
     if not slugs:
         return None, shares

@@ -161,10 +161,12 @@ def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatc
     assert guarding.fit(release).caution == 0.5  # .75 loses .03 of recall_without, 1 loses .1 of recall
 
 
-def test_an_injected_wish_teaches_words_and_is_no_second_user(release, train):
+def test_an_injected_wish_or_a_further_request_teaches_words_and_is_no_second_user(release, train):
+    """With a request of every turn, whoever asked ten times weighed ten times in what caution costs an item."""
     wishes = [row | {"condition": "injected", "traits": ["gore"]} for row in train]
-    hearing, shares = guarding._hearing(train + wishes, release.oracle)
-    assert (shares == guarding._hearing(train, release.oracle)[1]).all()
+    further = [train[0] | {"conversation": f"u1-{n}", "made_from": "u1"} for n in range(9)]
+    hearing, shares = guarding._hearing([*train, *wishes, *further], release.oracle)
+    assert shares.tolist() == guarding._hearing(train, release.oracle)[1].tolist() == [1 / 4, 1 / 4, 0]
     assert hearing is not None and "gore" in hearing.labels
 
 
