@@ -119,7 +119,7 @@ def ask(
 
     with file_lock(path, f"{path}: another `evaluate`", wait=True):
         if (raw := path.read_bytes()) and not raw.endswith(b"\n"):  # a killed run left an incomplete last line
-            path.write_bytes(raw[: raw.rfind(b"\n") + 1])
+            os.truncate(path, raw.rfind(b"\n") + 1)  # the paid answers above it are not written again
         _fill(path, table, send, url, progress)
 
 

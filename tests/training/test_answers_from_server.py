@@ -206,6 +206,19 @@ def test_a_busy_server_is_asked_again_and_what_came_is_kept(model, rows, path) -
     assert [(bar.total, bar.done) for bar in drawn] == [(1, 1), (0, 0)]
 
 
+def test_what_a_killed_run_left_is_cut_in_place(model, rows, path, monkeypatch) -> None:
+    """All answers were written again: a full disk, or a second kill, left an empty file."""
+
+    def full(emptied, data):
+        emptied.open("wb").close()
+        raise OSError(28, "No space left on device")
+
+    model.ask(rows[:1], path)
+    path.write_bytes(path.read_bytes() + b'{"id": "u8", "te')
+    monkeypatch.setattr(type(path), "write_bytes", full)
+    assert [answer["id"] for answer in model.ask(rows, path)] == ["u7", "u8"] and len(model.seen) == 2
+
+
 def test_two_at_once_ask_once_and_spoil_nothing(model, rows, path, monkeypatch, caplog) -> None:
     """Both used to append: each request then had two answers, and every later run refused the file."""
     monkeypatch.setattr("saferec_builder.core.locks.SILENT", 0.01)
