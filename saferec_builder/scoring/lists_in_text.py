@@ -133,7 +133,7 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     if not (heading := left_out(lines[n])):
         return 0
     after = next((m for m in range(n + 1, len(lines)) if lines[m].strip()), n)
-    if _is_note(lines, marks, n, after):
+    if _is_note(lines, marks, n, after, look):
         return 0
     (indent, sign, _), rest = marks[after], range(n + 1, len(lines))
     ends: Iterator[int] = iter(rest)
@@ -149,7 +149,7 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     return 0 if is_film else end
 
 
-def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -> bool:
+def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int, look: Look) -> bool:
     """Whether line n, such as "*Avoid (guns)*", speaks of the entry above it, and the list goes on at `after`."""
     indent, sign, number = marks[after]
     above = [marks[m][:2] for m in range(max(0, n - _NEAR), n) if lines[m].strip() and marks[m].indent <= indent]
@@ -162,6 +162,8 @@ def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -
     has_why = bool((heading := left_out(lines[n])) and heading["why"])
     if lines[n - 1].strip():
         return is_alone or (sign == "-" and has_why)
+    if not (sign or _is_title(next(line for line in lines[n - 1 :: -1] if line.strip()), look)):
+        return False  # below a sentence such as "Here they are!" stands a heading
     return is_alone and after > n + 1 and (has_why or not _style(lines[n]))
 
 
