@@ -64,7 +64,7 @@ _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|w
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
 _REPLACEMENTS = str.maketrans(
     {"（": "(", "）": ")", "【": "(", "】": ")", "［": "[", "］": "]"}
-    | {"\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
+    | {"\u00a0": " ", "\t": 4 * " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
     | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff", "\ufe0f"), "")
     | {"\u20e3": ".", "🔟": "10."}  # 1️⃣
 )
@@ -122,13 +122,13 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 def tidied(text: str) -> str:
-    """At most LONG characters of a completion, with plain marks, without thoughts, tags, what is struck out, the marks
-    of quotations and fences, and blanks at the ends of lines."""
+    """At most LONG characters of a completion, with plain marks (`**` for all bold), without thoughts, tags, what is
+    struck out, the marks of quotations and fences, and blanks at the ends of lines."""
     tidy = text if _PLAIN.fullmatch(text) else text.replace("\r\n", "\n").translate(_REPLACEMENTS)
     if ">" in tidy or "~~" in tidy:
         tidy = _TAG.sub(" ", _said(tidy))
     tidy = _AROUND.sub("", tidy) if ">" in tidy or "```" in tidy else tidy
-    return "\n".join(map(str.rstrip, tidy.split("\n")))[:LONG]
+    return "\n".join(map(str.rstrip, tidy.replace("__", "**").split("\n")))[:LONG]
 
 
 def _said(text: str) -> str:

@@ -27,8 +27,8 @@ _JOIN = re.compile(r"[\s\x02\x03]*(?:[,;|&/+]\s*(?:(?:and|or|then|also|plus|&)\s
 _EDITION = re.compile(r"\b(?:cut|edition|version|remaster\w*|restor\w+|remake|season|dir|directed)\b", re.I)
 _MARKER = re.compile(
     r"^(\s*)(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
-    r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|(?i:(?:film|movie|game|pick|option|recommendation|no\.?) )?"
-    r"#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
+    r"(?:(?:\*\*)?(?:\((\d{1,2})\)\s*|(?i:(?:film|movie|game|pick|option|recommendation|no\.?) )?"
+    r"#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*)?\s+)))?"
 )
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
 _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")

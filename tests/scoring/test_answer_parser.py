@@ -46,14 +46,16 @@ def test_tables_and_json(text):
     [
         *(lambda text: text.replace("\n", "\r\n"), lambda text: text.replace("\n", "  \n") + "\t"),
         *(lambda text: f"```markdown\n{text}\n``` ", lambda text: "> " + text.replace("\n", "\n>> ")),
+        *(lambda text: text.replace("    ", "\t"), lambda text: text.replace("**", "__")),
         *(lambda text: f"Here they are!\n\n{text}", lambda text: f"{text}\n\n---\n\nEnjoy the films!"),
     ],
-    ids=["Windows", "blanks", "fence", "quotation", "greeting", "farewell"],
+    ids=["Windows", "blanks", "fence", "quotation", "tabs", "underscores", "greeting", "farewell"],
 )
 def test_what_stands_around_the_lines_changes_no_list(form):
-    """A blank after each row of a table made two titles of its heading, and so did the lines of a fence; a film under
-    "Avoid" counted as recommended in a file with the line ends of Windows, and below a greeting."""
-    for text in (text for name in ("three", "two", "warned_of") for text in WRITTEN[name]):
+    """A blank after each row of a table made two titles of its heading, and so did the lines of a fence, and of
+    reasons below a tab; a film under "Avoid" counted as recommended with the line ends of Windows, a heading in
+    underscores, or a greeting above it."""
+    for text in (text for name in ("three", "two", "warned_of", "spoken_of") for text in WRITTEN[name]):
         assert ids(form(text)) == ids(text), text
 
 
