@@ -26,6 +26,7 @@ class Catalogue:
     """The item tokens of a model: {item id: token}, the length of a list, and the token that ends it.
 
     traits = {trait: token}, nothing = the token for "no trait", opening = number of such tokens before the items.
+    domains = {item id: domain}: works of one written name share a token, and the request's domain tells them apart.
     """
 
     tokens: Mapping[str, int]
@@ -34,18 +35,24 @@ class Catalogue:
     traits: Mapping[str, int] = field(default_factory=dict)
     nothing: int = -1
     opening: int = 0
+    domains: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
         return self.opening + self.k
 
-    def items(self, ids: Sequence[int]) -> list[str]:
-        """Returns the items that a completion names, in order; of two items with one written name, the first."""
-        return [self._items_by_token[token] for token in ids if token in self._items_by_token]
+    def items(self, ids: Sequence[int], domain: str | None) -> list[str]:
+        """Returns the items that a completion names, in order; of several with one written name, that of the domain,
+        or else the first."""
+        works = [self._works_by_token[token] for token in ids if token in self._works_by_token]
+        return [by_domain.get(domain, next(iter(by_domain.values()))) for by_domain in works]
 
     @cached_property
-    def _items_by_token(self) -> dict[int, str]:
-        return {token: item for item, token in reversed(list(self.tokens.items()))}
+    def _works_by_token(self) -> dict[int, dict[str | None, str]]:
+        by_token: dict[int, dict[str | None, str]] = {}
+        for item, token in self.tokens.items():
+            by_token.setdefault(token, {}).setdefault(self.domains.get(item), item)
+        return by_token
 
     def answer(self, items: Iterable[str], traits: Iterable[str]) -> list[int]:
         """Returns the tokens to learn: `opening` traits, padded with `nothing`, then the items, and the end."""
@@ -69,7 +76,7 @@ class Catalogue:
 
 def save(folder: Path, catalogue: Catalogue) -> None:
     facts = {"tokens": dict(catalogue.tokens), "k": catalogue.k, "end": catalogue.end, "traits": dict(catalogue.traits)}
-    facts |= {"nothing": catalogue.nothing, "said": catalogue.opening}
+    facts |= {"nothing": catalogue.nothing, "said": catalogue.opening, "domains": dict(catalogue.domains)}
     (folder / FILE).write_text(json.dumps(facts, indent=0))
 
 
@@ -82,7 +89,7 @@ def load(folder: str | Path) -> Catalogue | None:
         facts = strict_json(path.read_text())
         tokens, traits = ({str(i): int(t) for i, t in facts[name].items()} for name in ("tokens", "traits"))
         k, end, nothing, opening = (int(facts[name]) for name in ("k", "end", "nothing", "said"))
-        return Catalogue(tokens, k, end, traits, nothing, opening)
+        return Catalogue(tokens, k, end, traits, nothing, opening, dict(facts["domains"]))
     except (ValueError, KeyError, AttributeError, TypeError) as fault:
         raise TrainingError(f"{path}: not a table of item tokens ({fault!r}): train the model again") from None
 

@@ -31,7 +31,7 @@ def answers(
     if (catalogue := policy.catalogue) is None:
         outputs: Sequence[str | Ranked] = policy.tokenizer.batch_decode(tokens, skip_special_tokens=True)
     else:
-        outputs = [catalogue.items(answer) for answer in tokens]
+        outputs = [catalogue.items(answer, row["domain"]) for answer, row in zip(tokens, table, strict=True)]
     return {row["conversation"]: answer for row, answer in zip(table, outputs, strict=True)}
 
 

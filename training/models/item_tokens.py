@@ -45,7 +45,8 @@ def catalogue(tokenizer: PreTrainedTokenizerBase, release: Release) -> Catalogue
     ids = tokenizer.get_vocab()
     items = {item.id: ids[item.name] for item in release.items.values()}
     traits = {trait: ids[mark(trait)] for trait in release.oracle.traits}
-    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, ids[NOTHING])
+    domains = {item.id: item.domain for item in release.items.values()}
+    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, ids[NOTHING], domains=domains)
 
 
 def _average(model: CausalLM, spellings: Mapping[int, list[int]]) -> None:

@@ -112,7 +112,7 @@ def _reader(policy: PolicyModel, release: Release) -> rewards.Read:
         return rewards.reader(release.listed)
     catalogue = policy.catalogue
 
-    def read(completion_ids: Sequence[Sequence[int]], **_: object) -> list[list[str]]:
-        return [catalogue.items(ids) for ids in completion_ids]
+    def read(completion_ids: Sequence[Sequence[int]], domain: Sequence[str | None], **_: object) -> list[list[str]]:
+        return [catalogue.items(ids, name) for ids, name in zip(completion_ids, domain, strict=True)]
 
     return read

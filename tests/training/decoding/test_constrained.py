@@ -42,7 +42,7 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
     assert TALKING.answer("cd", ["needles"]) == [8, 9, 5, 6, 1]
     assert TALKING.answer("cd", ["needles", "gore", "none of ours"]) == [7, 8, 5, 6, 1]
     assert CATALOGUE.answer("cd", ["needles"]) == [5, 6, 1]
-    assert TALKING.items([8, 9, 5, 6]) == ["c", "d"]
+    assert TALKING.items([8, 9, 5, 6], None) == ["c", "d"]
     answer = torch.tensor([TALKING.answer("cd", ["needles"])])
     logs, _ = TALKING.log_probabilities([[]], answer, torch.zeros(1, 5, 10))
     # equal logits: one of 3 trait tokens; gore or nothing after needles; 4 items, then 3; the end
@@ -73,9 +73,17 @@ def test_sampling_and_log_probabilities_allow_the_same() -> None:
 
 
 def test_items_come_back_in_order_without_words() -> None:
-    assert CATALOGUE.items([5, 2, 3, 1]) == ["c", "a"]
-    # two items with the same written name share a token: it stands for the first
-    assert Catalogue({"x": 9, "y": 9}, 2, 1).items([9]) == ["x"]
+    assert CATALOGUE.items([5, 2, 3, 1], None) == ["c", "a"]
+
+
+def test_a_token_that_a_film_shares_with_its_game_is_what_was_asked_for() -> None:
+    """It was the first of the two: a game that fits had no recall, and one that breaks a trait the film's verdict."""
+    catalogue = Catalogue({"x": 9, "y": 9, "z": 8}, 2, 1, domains={"x": "film", "y": "game", "z": "film"})
+    assert [catalogue.items([9, 8], domain) for domain in ("film", "game", None)] == [
+        ["x", "z"],
+        ["y", "z"],
+        ["x", "z"],
+    ]
 
 
 def test_a_large_catalogue_is_turned_round_once(tmp_path: Path) -> None:
@@ -89,7 +97,7 @@ def test_a_large_catalogue_is_turned_round_once(tmp_path: Path) -> None:
 
     tokens = Counted(CATALOGUE.tokens)
     catalogue = Catalogue(tokens, k=2, end=1)
-    assert [catalogue.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
+    assert [catalogue.items([4], None) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
     save(tmp_path, catalogue)
     facts = json.loads((tmp_path / "items.json").read_text())
     assert set(facts) == {*Catalogue.__dataclass_fields__, "said"} - {"opening"}

@@ -9,6 +9,7 @@ from tests.worlds import small_release
 from training.decoding import validation_scores
 from training.decoding.constrained import Catalogue
 from training.decoding.generate import PolicyModel
+from training.trainers import gdpo
 
 pytestmark = pytest.mark.training
 TEXTS = {"u7": "adje", "u8": "cfcg"}
@@ -39,6 +40,18 @@ def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(
     assert validation_scores.scorer(of, plain, release, "safe")("a model")["svr_upper@4"] == 0
     validation_scores.answers(of, table, [["a"], ["b"]])
     assert calls[-1] == (None, [["a"], ["b"]])
+
+
+def test_a_token_of_two_works_is_the_one_that_was_asked_for_on_validation_and_in_rewards(
+    release, rows, monkeypatch
+) -> None:
+    catalogue = Catalogue({"a": 9, "k": 9}, 4, 1, domains={item: release.items[item].domain for item in "ak"})
+    policy: Any = PolicyModel(None, SimpleNamespace(), catalogue)
+    monkeypatch.setattr(validation_scores.generate, "tokens", lambda *_: [[9], [9]])
+    table = [rows[0], rows[1] | {"domain": "game"}]
+    assert validation_scores.answers(policy, table) == {"u7": ["a"], "u8": ["k"]}
+    domains = [row["domain"] for row in table]
+    assert gdpo._reader(policy, release)(completion_ids=[[9], [9]], domain=domains) == [["a"], ["k"]]
 
 
 def test_an_oracle_filter_leaves_out_what_is_not_clear_and_what_was_seen(release, rows) -> None:
