@@ -17,7 +17,7 @@ from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, key
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.mining import withheld
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import database, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Holdings = list[tuple[sync.Project, sync.Ledger, list[Sheet]]]  # (project, its ledger, the sheets that belong in it)
@@ -160,7 +160,9 @@ def _mark(ws: Workspace, name: str | None = None) -> str:
 
 def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
     def note(rows: list[tuple[str, str, str]]) -> None:
-        workspace.append(ws, tables.SENT, tables.SENT.frame((tool, place, *row) for row in rows))
+        frame = tables.SENT.frame((tool, place, *row) for row in rows)
+        # a state that comes back (a server restored from its backup gives the same ids again) is the last row again
+        database.erase(ws.database, [(tables.SENT, frame)], [(tables.SENT, frame)])
 
     rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
 

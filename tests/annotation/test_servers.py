@@ -13,6 +13,7 @@ from annotation.tools import task_conversion
 from annotation.tools.task_conversion import READ, Response
 from annotation.tools.tasks_and_answers import SAID_AGAIN, Pulled, base_id, shown
 from saferec_builder.core.errors import ReviewError
+from saferec_builder.erasure.review_server import on_team_servers
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page, review_world
 from tests.worlds.review_memory import Memory
@@ -165,6 +166,19 @@ def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, 
         memory.held = dict(backup)
         review("push", *TWO)
         assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
+
+
+def test_what_a_restored_server_holds_again_is_known_to_be_there(
+    ws: store.Workspace, review: Any, memory: Memory
+) -> None:
+    """Its backup is of before the push, so it gives the same ids once more. The ledger kept `gone` as its last word:
+    each push said `found`, and `forget` did not ask for the server."""
+    review("push", *TWO)
+    ids = {base_id(task["key"]) for _, task, _ in memory.held.values()}
+    memory.held, memory.number = {}, 0
+    assert review("push", *TWO)["sent"]["bo"] == {"added": 2, "skipped": 0, "gone": 2}
+    assert on_team_servers(ws, ids).height == 4
+    assert review("push", *TWO)["sent"]["bo"] == {"added": 0, "skipped": 2}
 
 
 @pytest.mark.slow
