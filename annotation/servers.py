@@ -161,8 +161,8 @@ def _mark(ws: Workspace, name: str | None = None) -> str:
 def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
     def note(rows: list[tuple[str, str, str]]) -> None:
         frame = tables.SENT.frame((tool, place, *row) for row in rows)
-        # a state that comes back (a server restored from its backup gives the same ids again) is the last row again
-        database.erase(ws.database, [(tables.SENT, frame)], [(tables.SENT, frame)])
+        if workspace.append(ws, tables.SENT, frame) < frame.height:  # a server restored from its backup repeats its ids
+            database.erase(ws.database, [(tables.SENT, frame)], [(tables.SENT, frame)])  # now these rows are the last
 
     rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
 
