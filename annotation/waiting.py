@@ -9,6 +9,7 @@ import polars as pl
 from saferec_builder import __version__
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, whole_files, workspace
+from saferec_builder.storage.config import FILE
 from saferec_builder.storage.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _FILE = "tables/waiting.json"  # for a large workspace the counts take ten seconds
 _READ = [table for table in tables.TABLES.values() if table is not tables.DROPS]  # to which `release` adds
-_WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # files of people and their wishes, beside the tables
+_WRITTEN = ("removals.csv", ".opt-outs.json")  # files of people's wishes, beside the tables
 
 
 class State(NamedTuple):
@@ -56,9 +57,10 @@ def waiting(ws: Workspace) -> Waiting:
 
 
 def state(ws: Workspace, *some: tables.Table) -> State:
-    """The state of these tables, or of all, of the files that people write beside them, and of the taxonomy."""
+    """The state of these tables, or of all, of what people write beside them, and of the taxonomy. Of saferec.toml the
+    settings that `ws` was opened with: it may have changed since."""
     files = [(name, path.read_bytes().hex()) for name in _WRITTEN if (path := ws.root / name).is_file()]
-    return State(workspace.state(ws, *some), files, ws.taxonomy.digest)
+    return State(workspace.state(ws, *some), [*files, (FILE, ws.config.model_dump_json())], ws.taxonomy.digest)
 
 
 def _count(ws: Workspace, today: str) -> Waiting:

@@ -62,6 +62,7 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
     store.append(ws, tables.PROPOSALS, pl.DataFrame([proposal], schema=tables.PROPOSALS.schema))
     assert waiting.waiting(ws).unsent == 1  # n1 has a proposal; no audit draws what nobody proposed
     review_settings(ws.root, audit=0.5, held_back=0)
+    assert waiting.waiting(ws).unsent == 1  # it has the settings of before, and kept this count for the new ones
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
 
 
