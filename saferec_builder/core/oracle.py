@@ -173,11 +173,11 @@ def as_named(codes: NDArray[np.int8], near: NDArray[np.bool_]) -> NDArray[np.int
     return np.where(near & (codes == CLEAR), np.int8(UNKNOWN), codes)
 
 
-def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
-    """`verdicts` for resolved rows; `mask` holds one person's traits, or there is one mask per row."""
-    if oracle.codes.shape[1] > 32:
-        return _of_many_traits(oracle, rows, mask)
-    trait_bits = np.asarray(mask, np.uint64)
+def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int) -> NDArray[np.int8]:
+    """`verdicts` for resolved rows; `mask` holds one person's traits (Oracle.mask)."""
+    if (width := oracle.codes.shape[1]) > 32:
+        return worst(oracle.codes[rows][..., [n for n in range(width) if mask >> n & 1]])
+    trait_bits = np.uint64(mask)
     bits = oracle.bits[rows]
     bits &= trait_bits | (trait_bits << np.uint64(32))
     violated = bits.astype(np.uint32) != 0
@@ -187,13 +187,6 @@ def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.u
     codes += violated.view(np.int8)
     codes -= unknown.view(np.int8)
     return codes
-
-
-def _of_many_traits(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
-    if not isinstance(mask, int):
-        return np.array([_of_many_traits(oracle, row, int(m)) for row, m in zip(rows, mask, strict=True)], np.int8)
-    columns = [n for n in range(oracle.codes.shape[1]) if mask >> n & 1]
-    return worst(oracle.codes[np.asarray(rows)[..., None], columns])
 
 
 def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:

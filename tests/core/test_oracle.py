@@ -166,28 +166,24 @@ def test_worst_is_what_a_person_would_say(codes):
 
 
 def answers(codes, items, slugs):
-    """The answers of one oracle in every way: all at once, by resolved rows, with a mask per row, one by one."""
+    """The answers of one oracle in every way: all at once, by resolved rows, one by one."""
     names = [f"i{n}" for n in range(len(codes))]
     oracle = violations.oracle(names, [f"t{n}" for n in range(codes.shape[1])], codes)
     rows, mask = oracle.rows(items), oracle.mask(slugs)
     return [
         violations.verdicts(oracle, items, slugs).tolist(),
         violations.verdicts_of(oracle, rows, mask).tolist(),
-        violations.verdicts_of(oracle, rows, np.full(len(rows), mask, np.uint64)).tolist(),
         [violations.VERDICTS.index(violations.verdict(oracle, item, slugs)) for item in items],
     ]
 
 
 @pytest.mark.parametrize("width", [2, 33])
-def test_verdicts_are_bytes_and_each_row_has_one_mask(width):
+def test_verdicts_are_bytes(width):
     oracle = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], np.full((2, width), CLEAR))
     assert oracle.codes.shape == (3, width)  # one extra row: the unknown item
-    rows, masks = oracle.rows(["a", "b", None]), np.array([1, 2, 3], np.uint64)
-    results = [violations.verdicts_of(oracle, rows, 1), violations.verdicts_of(oracle, rows, masks)]
-    results += [oracle.codes, violations.worst(oracle.codes.astype(np.int64))]
+    results = [violations.verdicts_of(oracle, oracle.rows(["a", "b", None]), 1), oracle.codes]
+    results.append(violations.worst(oracle.codes.astype(np.int64)))
     assert {codes.dtype for codes in results} == {np.dtype(np.int8)}
-    with pytest.raises(ValueError):
-        violations.verdicts_of(oracle, rows, masks[:2])
 
 
 @pytest.mark.parametrize("width", [1, 3, 20, 32, 33, 40])
@@ -195,11 +191,11 @@ def test_every_way_to_ask_gives_one_answer(width):
     rng = np.random.default_rng(width)
     codes = rng.integers(0, 3, (50, width)).astype(np.int8)
     items = [f"i{n}" for n in range(50)] + ["nobody"]
-    assert answers(codes, [], ["t0"]) == [[]] * 4
+    assert answers(codes, [], ["t0"]) == [[]] * 3
     for columns in ([], [0], [width - 1], list(range(width)), [0, width // 2]):
         full = np.vstack([codes, np.zeros((1, width), np.int8)])  # an unknown item: unknown
         expected = violations.worst(full[:, sorted(set(columns))]).tolist()
-        assert answers(codes, items, [f"t{n}" for n in columns]) == [expected] * 4
+        assert answers(codes, items, [f"t{n}" for n in columns]) == [expected] * 3
 
 
 def test_training_needs_nothing_of_the_data_side():
