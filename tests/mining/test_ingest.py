@@ -34,6 +34,14 @@ def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, t
     assert tables_after[1].select("place", "reason").rows() == places
 
 
+def test_a_demo_whose_key_everybody_has_takes_no_posts_of_people(cli, demo_workspace, tmp_path):
+    """Whoever has the program could find the authors of a Reddit dump by their pseudonyms."""
+    path = write(tmp_path / "all.ndjson", [submission(1, selftext="I am looking for a film")])
+    result = cli("mine", "reddit", path, "-C", demo_workspace.root)
+    assert result.code == 1 and "the key of its pseudonyms is public (`saferec-build init` makes" in result.err
+    assert store.read(demo_workspace, tables.CONVERSATIONS).is_empty()
+
+
 def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, tmp_path, monkeypatch):
     """Marks and origins are stored before the text: without its mark, models and people would read it."""
     path = tmp_path / "chats.jsonl"
