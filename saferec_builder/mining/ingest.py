@@ -84,8 +84,7 @@ def mine(
     """
     paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in (allowed := [Source.messages] if ws.config.demo else list(Source)):
-        public = " in a demo, as the key of its pseudonyms is public (`saferec-build init` makes another workspace)"
-        raise UsageError(f"mine {source}: no such source{public * ws.config.demo}: {near(source, allowed)}")
+        raise UsageError(f"mine {source}: no such source{workspace.IN_DEMO * ws.config.demo}: {near(source, allowed)}")
     kind, how = Source(source), parallel.How(engine, workers, ray_address)
     if (columns or split) and kind is not Source.hf:
         raise UsageError(f"mine {source}: --column and --split are for `mine hf`, which reads JSON lines, too")

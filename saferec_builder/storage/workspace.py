@@ -27,6 +27,7 @@ SECRET = 32  # bytes
 NO_SECRET = "put your copy of it back (docs/how-to/bad-day.md)"
 _KEYED = (tables.FORGOTTEN, tables.DESIGN, tables.KEYED)
 DEMO_SECRET = b"everybody and everything invented"[:SECRET]
+IN_DEMO = " in a demo, as the key of its pseudonyms is public (`saferec-build init` makes another workspace)"
 
 
 @dataclass(frozen=True)
