@@ -1,6 +1,6 @@
 """Assembles the content of a release from one snapshot of the workspace, and runs all checks on it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -141,8 +141,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     rows = checks.without_repeated_answers(rare_combinations.unlearned(rows, rare), texts.turns)
     first = rows.filter(further=0)
     drops = build_rows.drops(base.left_out, rows)
-    candidates = target_lists.candidates(first, base.items, base.judged.oracle)
-    fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
+    fill = _filler(first, base, ws.config.dataset.k)
     further, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
     more = claims.add(fill(further), snapshot.claims, released_traits, slugs)
     current = review_facts.current(snapshot, base.out)
@@ -153,6 +152,24 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     labels = base.current_labels.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
     labels = rare_combinations.labels(labels, rare, released_traits)
     return Chosen(base, texts, too_few, released_traits, frozenset(silent), rare, filled, more, injected, drops, labels)
+
+
+def _filler(first: pl.DataFrame, base: Base, k: int) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """Returns target_lists.fill, learned from the requests `first`. Rows of sources that keep their texts learn from
+    all of these; the other rows do not learn from them, as their lists would disclose items of a text that stays out.
+    """
+    keeps, catalog_facts = pl.col("source").is_in(list(base.keep)), (base.items, base.judged.oracle)
+    of_all, open_first = target_lists.candidates(first, *catalog_facts), first.filter(~keeps)
+    if open_first.height == first.height:
+        return partial(target_lists.fill, candidates=of_all, k=k)
+    of_open = target_lists.candidates(open_first, *catalog_facts)
+
+    def fill(rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.with_row_index("row")
+        parts = [target_lists.fill(rows.filter(part), c, k) for part, c in ((keeps, of_all), (~keeps, of_open))]
+        return pl.concat(parts).sort("row").drop("row")
+
+    return fill
 
 
 def _content(ws: Workspace, snapshot: Snapshot, chosen: Chosen, options: Options, stated: Stated) -> formats.Content:

@@ -16,6 +16,7 @@ from exports import linkage, release
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.once import command, released
+from tests.worlds.release_rows import rows_of
 
 NOBODY = dict.fromkeys(
     ("ids", "digest", "time", "domain", "people", "order", "evidence", "texts", "items", "rows", "together"), 0
@@ -241,6 +242,22 @@ def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli,
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
     assert "next" not in cli("linkage", "2.0.0", "-C", ws.root).out
     assert cli("publish", "--to", tmp_path / "out2", "-C", ws.root).code == 0
+
+
+def test_lists_of_released_texts_do_not_change_with_a_post_that_stays_out(cli, tmp_path: Path) -> None:
+    """They were filled up by what all people in train took: one post that named A and L moved L up in lists with A, so
+    that two versions told which post had come."""
+    lists = []
+    for posted in ([], [world.conversation("q", "Hi", f"{world.film('A')}, {world.film('L')}", "ok", accepted="AL")]):
+        ws = store.Workspace.create(tmp_path / f"ws{len(posted)}")
+        rows, labels = world.requests()
+        world.fill(ws, [*rows, *posts(posted)], labels)
+        world.for_few(ws)
+        assert cli("release", "1.0.0", "--unreviewed", "-C", ws.root).code == 0
+        names = dict(zip(world.released(ws, *(row["conversation"] for row in rows)), range(len(rows)), strict=True))
+        of_rows = rows_of(ws, "sft_raw").select(name=pl.col("conversation").replace_strict(names, default=None))
+        lists.append(rows_of(ws, "sft_raw").select("items").with_columns(of_rows).drop_nulls().sort("name"))
+    assert lists[0].height == len(rows) and lists[0].equals(lists[1])
 
 
 def test_two_sources_are_told_apart_by_their_names(ws: store.Workspace) -> None:
