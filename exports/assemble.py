@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import controls, reported_texts
+from annotation import aggregation, controls, reported_texts
 from annotation.certificate import Certificate
 from exports import (
     build_rows,
@@ -178,13 +178,17 @@ def _content(ws: Workspace, snapshot: Snapshot, chosen: Chosen, options: Options
     base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
     places = chosen.filled.select("place", "released", subject="conversation")
     open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.reduced)))
-    reviews = review_facts.of_items(base.reviews, base.links)
+    kept = frozenset(base.kept.filter(pl.col("source").is_in(list(base.keep)))["conversation"])
+    is_kept = pl.col("subject").is_in(list(kept))
+    # a `*` would show which traits were asked about one by one: those that the rules find in a text that stays out
+    expanded = aggregation.votes(base.standing.filter(is_kept), ws.taxonomy)
+    reviews = pl.concat([review_facts.of_items(base.reviews, base.links).filter(~is_kept), expanded])
     return formats.Content(
         name=name,
         k=ws.config.dataset.k,
         rows=claims.add(released_ids.renamed(chosen.filled), snapshot.claims, chosen.released_traits),
         turns=chosen.released_texts.turns,
-        labels=review_facts.labels(chosen.labels, base.reviews, agreement, missed, ws.secret),
+        labels=review_facts.labels(chosen.labels, base.reviews, agreement, missed, ws.secret, kept),
         reviews=review_facts.reviews(reviews, open_, chosen.small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,

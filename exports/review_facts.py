@@ -138,10 +138,17 @@ def labels(
     agreement: dict[str, Agreement],
     missed: dict[str, RecallBound],
     secret: bytes,
+    kept: Collection[str],
 ) -> pl.DataFrame:
-    """Labels as released: `basis` identifies the set of reviews behind a label, and reveals nothing else of them."""
+    """Labels as released: `basis` identifies the set of reviews behind a label, and reveals nothing else of them. Of
+    the conversations `kept` by their sources it differs from trait to trait: traits that one `*` covers would show
+    which others were asked about, and whoever runs the rules on the source knows that."""
     names, key = dict(reviews.select("review", "reviewer").iter_rows()), tables.keyed_digest
     lists = released["reviews"].to_list()
+    bases = [
+        key(secret, "basis", *[trait] * (subject in kept), *sorted(ids)) if ids else None
+        for subject, trait, ids in released.select("subject", "trait", "reviews").iter_rows()
+    ]
     alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
     shares = [(trait, facts["share"], facts["words"]) for trait, facts in missed.items()]
     within = {trait: words for trait, share, words in shares if share is not None and share <= ALPHA}
@@ -151,7 +158,7 @@ def labels(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
         certificate=pl.col("trait").replace_strict(within, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({names[r] for r in ids or () if r in names}) for ids in lists], dtype=pl.Int32),
-        basis=pl.Series([key(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
+        basis=pl.Series(bases, dtype=pl.String),
     )
 
 

@@ -250,3 +250,26 @@ def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, c
     assert manifest(ws)["agreement"]["gore"] == {"alpha": 1.0, "units": 37}
     statement = certificate.check(ws.releases / "1.0.0" / "certificate.json")
     assert statement == certificate.from_bounds(label_bounds(gather(ws)), manifest(ws)["withheld"])
+
+
+def test_where_texts_stay_out_a_release_does_not_show_what_was_asked(workspace, cli):
+    """Both were asked about gore in the first text, as its words make the rules ask, and said no; `*` covers all else.
+    The release showed that: in `reviews`, and as `gore` there had another `basis` than all other traits."""
+    rows = [row | {"source": "hf:chats"} for row in world.requests(20)[0]]
+    ws = world.configured(world.fill(workspace, rows, []), '# consent = ["ann"]', 'consent = ["ann"]')
+    world.for_few(ws)
+    answers = []
+    for who in ("ann", "bo"):
+        answers += [world.review(row, who, trait="*", review=f"{who}-rest-{row['conversation']}") for row in rows]
+        answers.append(world.review(rows[0], who))
+        for row, trait in ((row, trait) for row in rows[1::2] for trait in ("gore", "needles")):
+            spans = label(row, quote="faint at the sight of blood")["spans"]
+            present = {"verdict": "present", "spans": spans, "review": f"{who}-{trait}-{row['conversation']}"}
+            answers.append(world.review(row, who, trait=trait, **present))
+    store.append(ws, tables.REVIEWS, world.reviews(*answers))
+    command = ("release", "1.0.0", "--allow", "no-safety", "-C", ws.root)
+    assert cli("adjudicate", "-C", ws.root).code == cli(*command).code == 0
+    absent = rows_of(ws, "labels").filter(verdict="absent")
+    assert absent.height == 20 and not absent["basis"].is_duplicated().any()
+    given = rows_of(ws, "reviews").filter(verdict="absent")
+    assert given.group_by("subject").agg(pl.col("trait").sort())["trait"].unique().to_list() == [["gore", "needles"]]
