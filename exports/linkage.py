@@ -138,11 +138,14 @@ def joined(ws: Workspace, folder: Path, key: Path | None = None, sources: Collec
 
 def _shapes(folder: Path, facts: Facts) -> pl.DataFrame:
     """conversation, shape: what its rows for training show beside labels, texts and items, and whether it has any.
-    Whoever runs this program on the source knows it."""
+    Whoever runs this program on the source knows it: also that a request asks for all that may be injected."""
     requests, listed = (table((folder, facts), config) for config in ("grpo", "sft"))
     parts = [pl.col(name).cast(pl.String).fill_null("") for name in ("truth_kind", "weight") if name in requests]
-    shape = pl.concat_str(*parts, pl.col("conversation").is_in(listed["conversation"].implode()), separator=" ")
-    return requests.select("conversation", shape=shape)
+    parts.append(pl.col("conversation").is_in(listed["conversation"].implode()))
+    if (injected := requests.filter(condition="injected")).height:
+        no_trait = pl.sum_horizontal(pl.col("traits", "late_traits").list.len()) == 0
+        parts.append(no_trait & ~pl.col("conversation").is_in(injected["made_from"].implode()))
+    return requests.select("conversation", shape=pl.concat_str(*parts, separator=" "))
 
 
 def _hits(sides: Joined) -> pl.DataFrame:

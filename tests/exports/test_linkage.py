@@ -218,6 +218,20 @@ def test_whoever_alone_has_such_rows_in_a_split_is_found(ws: store.Workspace) ->
     assert (hits(rows, source, "rows"), hits(alone, source, "rows")) == (0, 1)
 
 
+def test_who_alone_asks_for_what_is_injected_is_found(cli, tmp_path: Path) -> None:
+    """Of two requests without a sensitivity in the validation split one names a bloody film, so that no sentence about
+    gore is added to it. The release shows that, and `linkage` found nobody."""
+    ws = store.Workspace.create(tmp_path / "ws")
+    rows, labels = world.requests()
+    world.fill(ws, posts(rows), labels)
+    world.for_few(ws)
+    result = cli("release", "1.0.0", "--inject", "gore", "-C", ws.root)
+    assert result.code == 0 and "next: do not publish it" in result.out
+    alone = pl.read_parquet(ws.releases / "1.0.0/data/grpo/validation.parquet").filter(pl.len().over("made_from") == 1)
+    again = set(linkage.linkage(ws, "1.0.0").again["conversation"])
+    assert again and again <= {*alone.filter(pl.col("traits").list.len() == 0)["conversation"]}
+
+
 def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli, tmp_path: Path) -> None:
     """Nobody has read one of the four requests in the test split. `linkage` said that one was found and no more, and
     `publish` copied the release without a word."""
