@@ -7,7 +7,8 @@ would identify a conversation there. Its schema metadata names the release that 
 
 import io
 import json
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -129,14 +130,32 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
 
 def erase(path: Path, names: list[str], revisions: list[tuple[str, str]]) -> None:
     """Deletes rows from a key file: conversations of the workspace and seekers of the release by `names`, and these
-    revisions (conversation, digest). Raises ReleaseError if the file is no key file."""
+    revisions (conversation, digest). No split starts at their second any more. Raises ReleaseError if the file is no
+    key file."""
     is_revision = (pl.col("subject") + pl.col("digest")).is_in([name + digest for name, digest in revisions])
     is_erased = pl.any_horizontal(pl.col("subject", "seeker").is_in(names), is_revision).fill_null(False)
-    erased = read(path).select(theirs=is_erased)["theirs"]
-    if erased.any():
+    rows = read(path)
+    erased = rows.select(theirs=is_erased)["theirs"]
+    table = pq.read_table(path)
+    metadata, times = {**(table.schema.metadata or {})}, rows.filter(~erased)["time"].drop_nulls()
+    with suppress(KeyError, TypeError, ValueError, RecursionError):  # `starts` reports these
+        texts = strict_json(metadata[b"split_starts"])
+        metadata[b"split_starts"] = json.dumps([text and _remaining_start(text, times) for text in texts]).encode()
+    if erased.any() or metadata != table.schema.metadata:
         buffer = io.BytesIO()
-        pq.write_table(pq.read_table(path).filter((~erased).to_arrow()), buffer, compression="zstd")
+        rest = table.filter((~erased).to_arrow()).replace_schema_metadata(metadata)
+        pq.write_table(rest, buffer, compression="zstd")
         write_private(path, buffer.getvalue())
+
+
+def _remaining_start(text: str, times: pl.Series) -> str:
+    """Returns the start of a split. If none of these times is in that second, it was that of somebody who was erased:
+    then the next of them, or the next midnight, so that nobody changes the split. A day may stay, as manifests have it.
+    """
+    start = datetime.fromisoformat(text)
+    second, midnight = f"{start:%Y-%m-%dT%H:%M:%SZ}", f"{start + timedelta(days=1):%Y-%m-%dT00:00:00Z}"
+    later = str(times.filter(times >= second).min() or midnight)
+    return text if later == second or second.endswith("T00:00:00Z") else later
 
 
 def starts(folder: Path, stated: list[str | None]) -> Starts:

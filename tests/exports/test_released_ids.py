@@ -109,6 +109,18 @@ def test_without_a_key_file_false_starts_are_the_manifests_fault(tmp_path, state
         released_ids.starts(tmp_path / "1.0.0", stated)
 
 
+def test_who_is_erased_is_no_longer_the_first_of_a_split(released, cli):
+    """The key file kept the second in which the first person of the test split had written, and each later version
+    took it over: who has the source finds the post by it."""
+    ws, rows, folder = released
+    starts = released_ids.starts(folder, [])
+    firsts = [row for row in rows if row["time"] in starts]
+    assert cli("forget", *(row["source_id"] for row in firsts), "-C", ws.root).code == 0
+    remaining = [row for row in rows if row not in firsts]
+    expected = tuple(min(row["time"] for row in remaining if row["time"] > start) for start in starts)
+    assert len(firsts) == 2 and released_ids.starts(folder, []) == expected
+
+
 def test_who_is_erased_is_in_no_row_of_the_key_file_and_all_others_stay(tmp_path):
     path, people = tmp_path / "1.0.0.key.parquet", ("p0", "p1", "p2", "p3", None)
     rows = [{"conversation": f"r{n}", "subject": f"c{n}", "digest": "d", "seeker": p} for n, p in enumerate(people)]
@@ -122,7 +134,7 @@ def test_who_is_erased_is_in_no_row_of_the_key_file_and_all_others_stay(tmp_path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(ReleaseError, match="the key file of ws 1.0.0, expected that of ws 1.0.1"):
         released_ids.read(path, "ws 1.0.1")
-    assert released_ids.starts(tmp_path / "1.0.0", []) == (datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), None)
+    assert released_ids.starts(tmp_path / "1.0.0", []) == (datetime(2024, 1, 3, tzinfo=UTC), None)  # no row has a time
     assert released_ids.starts(tmp_path / "2.0.0", [None, "2024-01-02"])[1] == datetime(2024, 1, 2, tzinfo=UTC)
     pq.write_table(pl.concat([released_ids.read(path)] * 2).to_arrow(compat_level=pl.CompatLevel.oldest()), path)
     with pytest.raises(ReleaseError, match="a conversation comes twice"):
