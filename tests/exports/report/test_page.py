@@ -210,6 +210,15 @@ def test_a_trait_that_left_the_taxonomy_is_on_no_page(workspace: store.Workspace
     assert figures["methods"] | {"agreed": 40, "unresolved": 0} == figures["methods"]
 
 
+def test_a_copy_of_the_page_is_named_where_somebody_in_it_is_forgotten(told: Any, cli: Cli) -> None:
+    """It shows their words, and nothing in it said whose they are: `forget` deleted the page and passed its copies."""
+    ws, args = told
+    assert cli(*args).code == 0
+    shown = gather(ws)["examples"][0]["conversation"]
+    shutil.copy(ws.root / "report.html", ws.root / "before.html")
+    assert cli("forget", shown, "-C", ws.root, "--json").json["still_in"] == ["before.html"]
+
+
 @pytest.mark.slow
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told
