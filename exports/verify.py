@@ -87,8 +87,10 @@ def at_hand(release: Path | str) -> Iterator[Path]:
         yield Path(release)
         return
     with tempfile.TemporaryDirectory() as temporary:
-        hub.fetch(on_hub[1], on_hub[2], Path(temporary) / "release")
-        yield Path(temporary) / "release"
+        hub.fetch(on_hub[1], on_hub[2], folder := Path(temporary) / "release")
+        if (held := facts_of(folder)["version"]) != on_hub[2]:
+            raise ReleaseError(f"{release}: the tag holds {held}, as somebody moved it: ask whoever published it")
+        yield folder
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:

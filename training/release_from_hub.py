@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.release_files import WITHDRAWN, withdrawn_in
 
 if TYPE_CHECKING:
@@ -43,7 +43,12 @@ def folder(release: str) -> Path:
     try:
         if (reason := _withdrawn(api, repo).get(version)) is not None:
             raise TrainingError(f"{repo}@{version} was withdrawn ({reason}): train on another version")
-        return Path(api.snapshot_download(repo, repo_type="dataset", revision=f"v{version}"))
+        path = Path(api.snapshot_download(repo, repo_type="dataset", revision=f"v{version}"))
+        manifest = path / "manifest.json"
+        held = (whole_object(manifest.read_bytes()) or {}).get("version") if manifest.is_file() else None
+        if held not in (version, None):  # without a version it is damaged, which its checksum shows
+            raise TrainingError(f"{release}: the tag holds {held}, as somebody moved it: ask whoever published it")
+        return path
     except RevisionNotFoundError:
         raise TrainingError(f"{repo}: there is no version {version}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, *network) as fault:

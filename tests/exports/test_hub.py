@@ -60,6 +60,14 @@ def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, releas
         assert (result.code, result.json["added"]) == (0, added), result.err
 
 
+def test_an_older_version_under_a_newer_tag_is_refused(hub, publish, cli):
+    """Its checksums and its signature are right, so that it was verified, and rebuilt, as the version asked for."""
+    assert publish().code == 0
+    hub.repos[REPO].tags["v1.1.0"] = hub.repos[REPO].tags["v1.0.0"]
+    result = cli("verify", f"{REPO}@1.1.0")
+    assert result.code == 1 and "ann/safe@1.1.0: the tag holds 1.0.0, as somebody moved it" in result.err
+
+
 @pytest.mark.slow
 def test_the_next_version_takes_stale_files_away_in_its_commit(hub, released, cli, publish):
     publish()

@@ -51,7 +51,7 @@ def test_who_signed_is_told_and_a_second_publish_adds_nothing(signed, released, 
 
 # Forgeries that a reader who requires ann's signature does not notice. Only a pinned digest shows the first, nothing
 # shows the second: docs/security.md lists them under "What is not covered".
-NOT_CAUGHT = {"an older version under a newer tag", "a withdrawal that is gone"}
+NOT_CAUGHT = {"an older version in place of a newer one", "a withdrawal that is gone"}
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def forgeries(older, newer, keys):
     yield "bo's name for ann's key", lambda folder: {"signers": keys / "signers", "identity": "bo@example.org"}
     yield "a file more", lambda folder: _take(older, folder, "README.md", "data/more.md")
     yield "a file less", lambda folder: (folder / TABLES[0]).unlink()
-    yield "an older version under a newer tag", lambda folder: _replace(older, folder)
+    yield "an older version in place of a newer one", lambda folder: _replace(older, folder)
     yield (
         "an older version, where a digest is pinned",
         then(lambda folder: _replace(older, folder), lambda folder: {"digest": pinned}),

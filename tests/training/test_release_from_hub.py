@@ -80,9 +80,16 @@ def test_a_withdrawn_version_is_not_trained_on(hub: Hub, marks: bytes, told: str
 )
 def test_other_bytes_than_were_published_are_refused(hub: Hub, path: str, content: bytes, told: str) -> None:
     repo = hub.repos[REPO]
-    repo.tags["v1.0.1"] = repo.add("by hand", "", {**repo.commits[-1].tree, path: Blob(content, False)}).oid
+    repo.tags["v1.0.0"] = repo.add("by hand", "", {**repo.commits[-1].tree, path: Blob(content, False)}).oid
     with pytest.raises(SafeRecError, match=told):
-        data.rows(data.open_release(folder(f"{REPO}@1.0.1")).folder, "grpo", "train")
+        data.rows(data.open_release(folder(f"{REPO}@1.0.0")).folder, "grpo", "train")
+
+
+def test_a_tag_of_another_version_is_refused(hub: Hub) -> None:
+    """It was trained on as 1.1.0, also where 1.0.0 was withdrawn."""
+    hub.repos[REPO].tags["v1.1.0"] = hub.repos[REPO].tags["v1.0.0"]
+    with pytest.raises(TrainingError, match=r"ann/safe@1\.1\.0: the tag holds 1\.0\.0, as somebody moved it"):
+        folder(f"{REPO}@1.1.0")
 
 
 def test_who_may_not_read_it_is_told(hub: Hub) -> None:
