@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -71,8 +72,8 @@ def strict_json(text: str | bytes) -> Any:
 def _fields_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, n in counts.items() if n > 1)
         raise KeyTwice(f"the key {repeated[:60]!r} comes twice in one object")
     return fields
 

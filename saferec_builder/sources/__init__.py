@@ -315,7 +315,7 @@ def _csv_lines(
             expectation = f"a table with {'tabs' if tabs else ', or ;'} and the columns {','.join(expected)}"
             raise SourceError(f"{path}: {problem}: expected {expectation}, found {names}")
         # of two severities the last would count, even a milder one
-        if twice := [name for name in header if name and header.count(name) > 1]:
+        if twice := [name for name, n in Counter(header).items() if name and n > 1]:
             raise SourceError(f"{path}: two columns are called {readable(twice[0])!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in {*expected, *others}]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import time
 from functools import partial
 
 import polars as pl
@@ -178,3 +179,11 @@ def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):
     (tmp_path / "t.csv").write_bytes("a;b\né;2\n".encode("cp1252"))
     rows, drops = sources.csv_rows(tmp_path / "t.csv", "mine", "s", lambda _, row: [row], expected=["a", "b"])
     assert rows == [] and drops[0]["detail"] == "save the file as CSV in UTF-8, and read it again"
+
+
+def test_a_table_of_many_columns_is_read_in_a_moment(tmp_path):
+    """Each column was looked for among all: 13 seconds for these 270 kB."""
+    path = file(tmp_path, "many.csv", "title," + ",".join(f"c{n}" for n in range(40_000)) + "\nFilm A\n")
+    start = time.process_time()
+    assert sources.csv_rows(path, "catalog", "csv", lambda _, row: [row["title"]], expected=["title"])[0] == ["Film A"]
+    assert time.process_time() - start < 3
