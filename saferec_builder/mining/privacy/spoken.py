@@ -107,7 +107,8 @@ _LOWER = re.compile(  # a given name in lower case
     rf"|(?:^|[.!?\n,] ?)(?P<name7>{_SMALL}) (?:says? (?:hi|hello|thanks)|sends (?:love|hugs|regards))"
 )
 _UPPER_WORD = rf"[{names.CAPITAL}]['’{names.CAPITAL}]*"
-_UPPER_RUN = re.compile(rf"(?:{_UPPER_WORD}[ ,.!?]+){{4}}(?:{_UPPER_WORD}[ ,.!?]*)*")
+# a word that begins no run is passed over whole: a text of capitals alone would be searched from each letter on
+_UPPER_RUN = re.compile(rf"(?P<run>(?:{_UPPER_WORD}[ ,.!?]+){{4}}(?:{_UPPER_WORD}[ ,.!?]*)*)|{_UPPER_WORD}")
 _WORD = re.compile(r"[^\W\d_]+")
 _TAIL, _NEAR = 140, 56
 
@@ -162,7 +163,7 @@ def _closing(text: str, is_name: Callable[[re.Match[str]], bool]) -> Iterator[tu
 
 def calm(text: str) -> str:
     """Rewrites runs of four or more words in capitals in normal case, with the capitals of given names."""
-    return _UPPER_RUN.sub(lambda run: _WORD.sub(_in_lower, run[0]), text)
+    return _UPPER_RUN.sub(lambda match: _WORD.sub(_in_lower, match[0]) if match["run"] else match[0], text)
 
 
 def _in_lower(word: re.Match[str]) -> str:
