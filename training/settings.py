@@ -5,9 +5,10 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +65,7 @@ ONE_OF = {
 }
 COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
+MOST = 10_000  # values in a config, which aliases can repeat
 LEAST: dict[str, float] = dict.fromkeys(("thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
@@ -105,6 +107,8 @@ def file(name: str) -> tuple[Path, Settings]:
         if len(raw) > LARGEST:
             raise TrainingError(f"{path}: {len(raw):,} bytes, expected a config of at most {LARGEST:,}")
         settings = yaml.safe_load(raw.decode()) or {}
+        if sum(1 for _ in islice(_unpacked(settings), MOST)) == MOST:
+            raise TrainingError(f"{path}: aliases (*name) that unpack without end: write their values out")
     except FileNotFoundError:
         names = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
         raise TrainingError(f"{path}: no such config: expected a YAML file, or one of {names}") from None
@@ -120,6 +124,13 @@ def file(name: str) -> tuple[Path, Settings]:
         if not isinstance(block.get("saferec", {}), dict):
             raise TrainingError(f"{path}: {part}saferec: expected `name: value`")
     return path, settings
+
+
+def _unpacked(value: JsonValue) -> Iterator[JsonValue]:
+    """Yields the value, and all values in it, as often as they stand there."""
+    yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _unpacked(part)
 
 
 def _check(key: str, value: JsonValue) -> None:
