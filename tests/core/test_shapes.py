@@ -1,10 +1,11 @@
 """A value is described without its words."""
 
-from saferec_builder.core.shapes import field_names, shape
+from saferec_builder.core.shapes import field_names, seen, shape
 
 
 def test_a_shape_has_no_word_and_no_number_of_the_text() -> None:
     assert shape("5 Elm Street, Málaga") == "9 xxx xxxxxx, xxxxxx"
+    assert seen("Málaga 5") == "found something like 'xxxxxx 9' (x: a letter, 9: a digit)"
     assert shape("y" * 60) == "x" * 40
 
 
