@@ -1,112 +1,71 @@
-"""The steps of `catalog show`: they name what keeps a verdict unknown, and what votes overruled."""
+"""Which item is asked for, and its verdict with the works that it might be as well."""
+
+import re
 
 import pytest
 
-from saferec_builder.catalog import explain
-from saferec_builder.core import taxonomy, taxonomy as traits
+from saferec_builder.catalog import adding, explain, lookup, merging
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import tables, workspace as store
 from tests.worlds.shelves import ALIEN, merged, said, statement
 
-BLOOD, GORE = "Is there blood/gore", "Is there excessive gore"
-NO_ANSWER = f"{GORE} [core]: no answer; without one votes cannot clear this item"
-VIOLENCE = "rated R or NC-17, names violence"
-OVERRULED = "would violate, but votes say that it is not true"
+
+def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_named(films):
+    alien = lookup.check(films, "Alien (1979)", "gore")
+    expected = {"Nope (2022)": [], "Emma (1996)": ["Emma (1996)"] * 2}
+    expected |= {"Alien (1979) extended": [], **{title: ["Alien (1979)"] for title in ("Ailen (1979)", "Alien (1999)")}}
+    for title, candidates in expected.items():
+        verdict = lookup.check(films, title, "gore")
+        assert (verdict.word, verdict.risk, verdict.item) == ("unknown", None, None)
+        assert verdict.candidates["title"].to_list() == candidates
+        assert verdict.evidence.schema == alien.evidence.schema and verdict.evidence.is_empty()
+        with pytest.raises(UsageError, match=re.escape(candidates[0] if candidates else "does not hold it")):
+            lookup.show(films, title)
 
 
-def gore(*warnings):
-    items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
-    explanation = explain.explained(items["item"][0], items, links, said(*warnings), traits.load())
-    return next(trait for trait in explanation.traits if trait.trait == "gore")
+def test_an_id_is_understood_as_people_write_it(films):
+    alien = lookup.show(films, "Alien (1979)").item["item"]
+    for name in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", alien):
+        assert lookup.show(films, name).item["item"] == lookup.check(films, name, "gore").item == alien
+    assert lookup.check(films, "tt0078748", "gore").word == "violated"
+    with pytest.raises(UsageError, match="does not hold it"):
+        lookup.show(films, "tt0000000")
 
 
-def texts(trait):
-    return [step.text for step in trait.steps]
+def test_each_candidate_has_an_id_that_tells_it_from_the_others(films, tmp_path):
+    (tmp_path / "more.csv").write_text("domain,title,year\nfilm,The Emma,1996\n")
+    adding.add_catalog(films, "csv", [tmp_path / "more.csv"])
+    candidates = lookup.check(films, "Emma (1996)", "gore").candidates
+    refs = candidates["ref"].to_list()
+    assert {"imdb:tt0116191", "imdb:tt0118308"} < set(refs) and len(set(refs)) == 3
+    assert [lookup.show(films, ref).item["item"] for ref in refs] == candidates["item"].to_list()
+    with pytest.raises(UsageError, match=r"Emma \(1996\) \[film\] imdb:tt0116191; .*; say which by its id"):
+        lookup.show(films, "Emma (1996)")
+    items, _ = merging.merge(store.read(films, tables.CATALOG_ROWS))
+    repeated = [candidates["item"][0]] * 2
+    assert explain.candidates(repeated, items)["ref"].to_list() == refs[:1]
 
 
-def deciding(trait):
-    return [step.text.split(":")[0] for step in trait.steps if step.decides]
-
-
-def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
-    unsettled = gore(statement(ALIEN, BLOOD, yes=0, no=60))
-    assert (unsettled.verdict, NO_ANSWER in texts(unsettled)) == ("unknown", True)
-    cleared = gore(statement(ALIEN, BLOOD, yes=0, no=60), statement(ALIEN, GORE, yes=0, no=60))
-    assert (cleared.verdict, [step for step in texts(cleared) if "no answer" in step]) == ("clear", [])
-    violated = gore(statement(ALIEN, BLOOD, yes=60, no=0))
-    assert (violated.verdict, NO_ANSWER in texts(violated)) == ("violated", False)
-
-
-@pytest.mark.parametrize(
-    ("voted", "does", "verdict"),
-    [
-        ([], "violates", "violated"),
-        ([(ALIEN, 0, 60)], OVERRULED, "unknown"),
-        ([(ALIEN, 3, 3)], "violates", "violated"),
-        ([("title:Alien (1980)", 0, 60)], "violates", "violated"),  # may be about another work: outvotes nothing
-    ],
-)
-def test_a_reason_that_votes_overrule_is_not_said_to_violate(voted, does, verdict):
-    votes = [statement(ref, BLOOD, yes=yes, no=no) for ref, yes, no in voted]
-    explanation = gore(statement(ALIEN, VIOLENCE, "reason", yes=None, no=None), *votes)
-    (step,) = (step for step in texts(explanation) if VIOLENCE in step)
-    assert (explanation.verdict, step.rsplit(": ", 1)[1]) == (verdict, does)
-
-
-DECIDING = {  # statements, the verdict, and the beginnings of the deciding lines
-    "votes": ([(BLOOD, {"yes": 60, "no": 0}), (GORE, {"yes": 0, "no": 60})], "violated", [f"{BLOOD} [core]"]),
-    "all core topics": (
-        [(BLOOD, {"yes": 0, "no": 60}), (GORE, {"yes": 0, "no": 60})],
-        "clear",
-        [f"{GORE} [core]", f"{BLOOD} [core]"],
-    ),
-    "one of two": ([(BLOOD, {"yes": 0, "no": 60})], "unknown", []),
-    "a reason": ([("names blood or gore", {"kind": "reason"})], "violated", [f"{BLOOD} [core]"]),
-    "an unread reason": ([("rated PG-13, names violence", {"kind": "reason"})], "unknown", []),
-    "people": (
-        [(BLOOD, {"yes": 0, "no": 6}), ("gore", {"kind": "review", "answer": "no", "source": "review"})],
-        "clear",
-        ["reviewers"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DECIDING)
-def test_the_line_that_decides_is_marked(name):
-    answers, verdict, lines = DECIDING[name]
-    statements = [statement(ALIEN, topic, **({"yes": None, "no": None} | answer)) for topic, answer in answers]
-    explanation = gore(*statements)
-    assert (explanation.verdict, deciding(explanation)) == (verdict, lines)
-
-
-def test_a_guide_decides_where_it_speaks_strongly():
-    """gore: 1 x severity of violence, or as traits.toml weighs it; severe everywhere is 1, none everywhere 0."""
-    for severity, verdict in ((3, "violated"), (0, "clear"), (1, "unknown")):
-        rated = [statement(ALIEN, c, "guide", yes=None, no=None, severity=severity) for c in taxonomy.GUIDE]
-        explanation = gore(*rated)
-        strong = [step.decides for step in explanation.steps if step.text.startswith("guide (strong)")]
-        assert strong == [verdict != "unknown"] * len(strong)
-        assert explanation.verdict == verdict or not strong
-
-
-def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself():
-    pages = [statement(ALIEN, BLOOD, yes=yes, no=40 - yes, url=f"https://example.org/{yes}") for yes in (1, 39)]
-    (step, *_) = (step for step in gore(*pages).steps if step.said)
-    assert step.text.endswith("; csv contradicts itself: votes of pages add up, the worse answer and severity counts")
-    assert step.said == (
-        f"1 yes, 39 no · csv · https://example.org/1 · of {ALIEN}",
-        f"39 yes, 1 no · csv · https://example.org/39 · of {ALIEN}",
-    )
-    two_sources = gore(*pages[:1], statement(ALIEN, BLOOD, yes=39, no=1, source="ddd"))  # two sources may differ
-    assert not any("contradicts" in text for text in texts(two_sources))
-
-
-def test_a_step_says_that_it_rests_on_the_worst_of_several_counts():
-    steps = texts(gore(statement(ALIEN, BLOOD, yes=75, no=25), statement("title:Alien (1979)", BLOOD, yes=3, no=0)))
-    assert "75 yes of 100, the worst of 2 counts that may be of the same people (voters" in steps[-1]
+def test_a_title_of_several_works_says_which_of_them_violates(films, tmp_path, cli):
+    """The verdict was `violated`, without a statement or a reason."""
+    (tmp_path / "more.csv").write_text("imdb,topic,yes,no\ntt0118308,Is there blood/gore,40,1\n")
+    adding.add_catalog(films, "warnings", [tmp_path / "more.csv"])
+    verdict = lookup.check(films, "Emma (1996)", "gore")
+    assert (verdict.word, verdict.item) == ("violated", None)
+    assert verdict.candidates.select("ref", "verdict").rows() == [
+        ("imdb:tt0116191", "unknown"),
+        ("imdb:tt0118308", "violated"),
+    ]
+    output = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", films.root).out
+    assert "candidate  Emma (1996) [film] imdb:tt0118308: violated\n" in output
+    candidates = lookup.check(films, "Ailen (1979)", "gore").candidates
+    assert candidates["verdict"].to_list() == [None]  # another title: it gets no verdict
 
 
 def test_a_verdict_is_asked_for_under_the_name_that_gaps_prints():
     items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
-    votes = said(statement(ALIEN, BLOOD, yes=75, no=25))
+    votes = said(statement(ALIEN, yes=75, no=25))
     verdicts = [
         explain.judged(f"{p}Alien (1979)", None, traits.load()["gore"], items, links, votes) for p in ("", "title:")
     ]

@@ -1,12 +1,11 @@
 """The oracle from Python: verdicts, the facts about an item, the gaps, and the merges."""
 
 import json
-import re
 from functools import partial
 
 import pytest
 
-from saferec_builder.catalog import adding, explain, lookup, merging
+from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest
 from saferec_builder.storage import tables, workspace as store
@@ -42,58 +41,6 @@ def test_a_verdict_has_its_risk_and_its_evidence(ws):
     for call in (partial(lookup.check, trait="gore"), lookup.show):  # else every title was `not found`
         with pytest.raises(UsageError, match="did you mean film"):
             call(ws, "Alien (1979)", domain="flim")
-
-
-def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_named(ws):
-    alien = lookup.check(ws, "Alien (1979)", "gore")
-    expected = {"Nope (2022)": [], "Emma (1996)": ["Emma (1996)"] * 2}
-    expected |= {"Alien (1979) extended": [], **{title: ["Alien (1979)"] for title in ("Ailen (1979)", "Alien (1999)")}}
-    for title, candidates in expected.items():
-        verdict = lookup.check(ws, title, "gore")
-        assert (verdict.word, verdict.risk, verdict.item) == ("unknown", None, None)
-        assert verdict.candidates["title"].to_list() == candidates
-        assert verdict.evidence.schema == alien.evidence.schema and verdict.evidence.is_empty()
-        with pytest.raises(UsageError, match=re.escape(candidates[0] if candidates else "does not hold it")):
-            lookup.show(ws, title)
-
-
-def test_an_id_is_understood_as_people_write_it(ws):
-    alien = lookup.show(ws, "Alien (1979)").item["item"]
-    for name in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", alien):
-        assert lookup.show(ws, name).item["item"] == lookup.check(ws, name, "gore").item == alien
-    assert lookup.check(ws, "tt0078748", "gore").word == "violated"
-    with pytest.raises(UsageError, match="does not hold it"):
-        lookup.show(ws, "tt0000000")
-
-
-def test_each_candidate_has_an_id_that_tells_it_from_the_others(ws, tmp_path):
-    (tmp_path / "more.csv").write_text("domain,title,year\nfilm,The Emma,1996\n")
-    adding.add_catalog(ws, "csv", [tmp_path / "more.csv"])
-    candidates = lookup.check(ws, "Emma (1996)", "gore").candidates
-    refs = candidates["ref"].to_list()
-    assert {"imdb:tt0116191", "imdb:tt0118308"} < set(refs) and len(set(refs)) == 3
-    assert [lookup.show(ws, ref).item["item"] for ref in refs] == candidates["item"].to_list()
-    with pytest.raises(UsageError, match=r"Emma \(1996\) \[film\] imdb:tt0116191; .*; say which by its id"):
-        lookup.show(ws, "Emma (1996)")
-    items, _ = merging.merge(store.read(ws, tables.CATALOG_ROWS))
-    repeated = [candidates["item"][0]] * 2
-    assert explain.candidates(repeated, items)["ref"].to_list() == refs[:1]
-
-
-def test_a_title_of_several_works_says_which_of_them_violates(ws, tmp_path, cli):
-    """The verdict was `violated`, without a statement or a reason."""
-    (tmp_path / "more.csv").write_text("imdb,topic,yes,no\ntt0118308,Is there blood/gore,40,1\n")
-    adding.add_catalog(ws, "warnings", [tmp_path / "more.csv"])
-    verdict = lookup.check(ws, "Emma (1996)", "gore")
-    assert (verdict.word, verdict.item) == ("violated", None)
-    assert verdict.candidates.select("ref", "verdict").rows() == [
-        ("imdb:tt0116191", "unknown"),
-        ("imdb:tt0118308", "violated"),
-    ]
-    output = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", ws.root).out
-    assert "candidate  Emma (1996) [film] imdb:tt0118308: violated\n" in output
-    candidates = lookup.check(ws, "Ailen (1979)", "gore").candidates
-    assert candidates["verdict"].to_list() == [None]  # another title: it gets no verdict
 
 
 def test_what_is_known_and_what_is_missing(ws):

@@ -13,14 +13,18 @@ def test_a_long_line_keeps_where_it_was_and_what_to_do() -> None:
 
 
 def test_a_refused_name_is_told_the_nearest_allowed_one() -> None:
-    assert errors.near(" Snack Baar", ("gore", "snack_bar")) == "did you mean snack_bar? expected one of gore, snack_bar"
+    assert (
+        errors.near(" Snack Baar", ("gore", "snack_bar")) == "did you mean snack_bar? expected one of gore, snack_bar"
+    )
     assert errors.near("x", ("gore", "snack_bar")) == "expected one of gore, snack_bar"
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [('{"a": 1, "b": {"a": 2}}', {"a": 1, "b": {"a": 2}}), ("[1]", None), ("{", None), (b'"\xff"', None)]
-    + [('{"a": 1, "a": 1}', None), ('{"a":' * 100_000, None)],
+    [
+        *(('{"a": 1, "b": {"a": 2}}', {"a": 1, "b": {"a": 2}}), ("[1]", None), ("{", None), (b'"\xff"', None)),
+        *(('{"a": 1, "a": 1}', None), ('{"a":' * 100_000, None)),
+    ],
 )
 def test_what_is_one_object_is_read_and_all_else_is_none(text: str | bytes, value: object) -> None:
     assert errors.whole_object(text) == value

@@ -27,16 +27,25 @@ def said(clock: list[float], times: list[float], total: int, each: int = 1, done
 
 
 def test_a_line_after_three_seconds_and_then_every_twenty(clock: list[float]) -> None:
-    """500 of 3,000 took 4 s, so 2,500 take 20 s; 1,250 took 24 s, so 1,750 take 33.6 s."""
-    assert said(clock, [102.9, 104.0, 110.0, 123.9, 124.0, 140.0], 3000, 250) == [
-        "mine: 500 of 3,000 files, about 20 s left",
-        "mine: 1,250 of 3,000 files, about 34 s left",
+    """500 of 3,000 took 3 s, so 2,500 take 15 s; 1,250 took 23 s, so 1,750 take 32.2 s."""
+    assert said(clock, [102.9, 103.0, 110.0, 122.9, 123.0, 140.0], 3000, 250) == [
+        "mine: 500 of 3,000 files, about 15 s left",
+        "mine: 1,250 of 3,000 files, about 33 s left",
     ]
 
 
 def test_what_is_quick_or_nearly_done_says_nothing(clock: list[float]) -> None:
     """Step 2 of 3 ends at 4 s: 2 s are left; the last step ends when nothing is left."""
     assert said(clock, [101.0, 104.0, 140.0], 3) == []
+    assert said(clock, [143.0], 2) == ["mine: 1 of 2 files, about 3 s left"]
+
+
+def test_each_step_is_counted_when_it_is_done(clock: list[float]) -> None:
+    lines = list[str]()
+    for _ in progress.counted("ab", progress.lines(lines.append, "mine", "file")):
+        clock.append(clock[-1] + 4)
+    assert lines == ["mine: 1 of 2 files, about 4 s left"]
+    assert [*progress.counted("ab", None)] == ["a", "b"]
 
 
 def test_time_left_is_that_of_what_this_run_does(clock: list[float]) -> None:
@@ -59,11 +68,11 @@ def test_requests_that_are_sent_at_once_show_their_speed_after_two_rounds(clock:
 
 
 @pytest.mark.parametrize(
-    ("took", "left"), [(10, "90 s"), (11, "99 s"), (12, "2 min"), (660, "99 min"), (667, "2 h"), (12_000, "30 h")]
+    ("took", "left"), [(9, "90 s"), (9.875, "99 s"), (10, "2 min"), (594, "99 min"), (600, "2 h"), (10_801, "31 h")]
 )
 def test_time_left_is_rounded_up_to_what_one_reads(clock: list[float], took: float, left: str) -> None:
-    """One of ten steps took this long: nine times as much is left."""
-    assert said(clock, [100 + took], 10) == [f"mine: 1 of 10 files, about {left} left"]
+    """One of eleven steps took this long: ten times as much is left."""
+    assert said(clock, [100 + took], 11) == [f"mine: 1 of 11 files, about {left} left"]
 
 
 def test_what_counts_no_steps_says_that_it_is_at_work_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,20 +14,21 @@ def test_sums_name_files_inside_alone(tmp_path, line):
 
 
 def test_a_file_is_what_its_sum_says(tmp_path):
-    (tmp_path / "a").write_bytes(b"")
-    # sha256 of nothing
-    (tmp_path / "SHA256SUMS").write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a\n")
-    release_files.refuse_changed(tmp_path, "a")
-    (tmp_path / "a").write_bytes(b"b")
-    changed = r"a: was changed after the release was made \(sha256 3e23e8160039…, .* e3b0"
+    (tmp_path / "a  b").write_bytes(b"")
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # sha256 of nothing
+    assert release_files.digest(b"") == empty[:16]
+    (tmp_path / "SHA256SUMS").write_text(f"{empty}  a  b\n")
+    release_files.refuse_changed(tmp_path, "a  b")
+    (tmp_path / "a  b").write_bytes(b"b")
+    changed = r"a  b: was changed after the release was made \(sha256 3e23e8160039…, SHA256SUMS has e3b0c44298fc…\)"
     with pytest.raises(ReleaseError, match=changed):
-        release_files.refuse_changed(tmp_path, "a")
+        release_files.refuse_changed(tmp_path, "a  b")
     (tmp_path / "b").write_bytes(b"")
     with pytest.raises(ReleaseError, match=r"b: was changed .*no sum of it"):
         release_files.refuse_changed(tmp_path, "b")
     (tmp_path / "SHA256SUMS").unlink()
     with pytest.raises(ReleaseError, match="SHA256SUMS: missing or not a text"):
-        release_files.refuse_changed(tmp_path, "a")
+        release_files.refuse_changed(tmp_path, "a  b")
 
 
 def test_why_a_version_was_withdrawn(tmp_path):
