@@ -2,31 +2,60 @@
 
 import pytest
 
-from saferec_builder.catalog import adding, rulings
+from saferec_builder.catalog import rulings
 from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.shelves import HEAT, shelf
+
+ROWS = shelf(
+    *(("csv:a", "Heat", 1995, [HEAT]), ("demo:b", "Heat", 1997, [HEAT]), ("demo:c", "Heat", 1998)),
+    *(("csv:g", "Heat", 1997, [], {"domain": "game"}), ("csv:u", "Up", 1997)),
+)
 
 
-def test_a_ruling_counts_once_and_can_be_taken_back(workspace, tmp_path):
-    rows = "film,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\n"
-    (tmp_path / "items.csv").write_text(f"domain,title,year,imdb\n{rows}")
-    adding.add_catalog(workspace, "csv", tmp_path / "items.csv")
-    row = "csv:imdb:tt0078748"
-    counts = [rulings.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
-    assert counts == [0, 1, 0, 1]
-    pair = (row, "csv:imdb:tt0113277")
-    counts = [rulings.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
-    assert counts == [0, 1, 0, 1]
-    for ref, message in ((row, "twice"), ("csv:none", "no row of the catalog")):
+@pytest.fixture
+def ws(workspace):
+    store.append(workspace, tables.CATALOG_ROWS, ROWS)
+    return workspace
+
+
+def test_a_ruling_counts_once_and_can_be_taken_back(ws):
+    together, alone = f"Heat (1995), with csv:a, {HEAT}, demo:b", "Heat (1997), with demo:b"
+    calls = [rulings.keep_apart(ws, "demo:b", undo=undo) for undo in (True, False, False, True)]
+    assert [(counts.added, counts.skipped) for counts in calls] == [(0, 1), (1, 0), (0, 1), (1, 0)]
+    assert calls[0].figures == {"row": "demo:b", "change": "none, it was so already"}
+    # two other works have its title and nearly its year; the game and the other title are none of them
+    show = "`saferec-build catalog show demo:b`"
+    assert list(calls[1].figures.items())[1:] == [
+        *(("it_was_part_of", together), ("it_is_part_of", alone), ("next", show))
+    ]
+    assert list(calls[3].figures.items())[1:3] == [("it_was_part_of", alone), ("it_is_part_of", together)]
+    pair = ("demo:c", "csv:a")
+    calls = [rulings.join_rows(ws, *pair, undo=undo) for undo in (True, False, False, True)]
+    assert [(counts.added, counts.skipped) for counts in calls] == [(0, 1), (1, 0), (0, 1), (1, 0)]
+    assert calls[1].figures == {
+        **{"row": "demo:c", "other": "csv:a", "it_was_part_of": "Heat (1998), with demo:c"},
+        **{"it_is_part_of": f"{together}, demo:c", "next": "`saferec-build catalog merges`"},
+    }
+    rows = store.read(ws, tables.CATALOG_ROWS).filter(source="apart").select("source_id", "refs", "aliases").rows()
+    assert rows == [
+        *(("demo:b 1", ["demo:b"], ["apart"]), ("demo:b 2", ["demo:b"], ["together"])),
+        *((f"csv:a demo:c {n}", ["csv:a", "demo:c"], [word]) for n, word in ((1, "joined"), (2, "not joined"))),
+    ]
+    for ref, message in (("csv:a", "twice"), ("csv:none", "no row of the catalog")):
         with pytest.raises(UsageError, match=message):
-            rulings.join_rows(workspace, row, ref)
+            rulings.join_rows(ws, "csv:a", ref)
 
 
-def test_a_row_set_apart_that_somebody_joined_says_how_to_undo_that(workspace, tmp_path):
+def test_a_row_set_apart_is_told_the_one_work_that_it_may_be(ws):
+    rulings.join_rows(ws, "demo:b", "demo:c")  # of 1995 and 1998 one item
+    advice = rulings.keep_apart(ws, "csv:a").figures["next"]
+    assert advice == "if it is Heat (1997), `saferec-build catalog join csv:a demo:b`"
+    assert rulings.keep_apart(ws, "csv:g").figures["next"] == "`saferec-build catalog show csv:g`"
+
+
+def test_a_row_set_apart_that_somebody_joined_says_how_to_undo_that(ws):
     """A join counts before `apart`; the advice was to join it with a third film of the title."""
-    rows = "".join(f"film,Heat,1995,tt000000{n}\n" for n in (1, 2, 3))
-    (tmp_path / "items.csv").write_text(f"domain,title,year,imdb\n{rows}")
-    adding.add_catalog(workspace, "csv", tmp_path / "items.csv")
-    pair = [f"csv:imdb:tt000000{n}" for n in (1, 2)]
-    joined = rulings.join_rows(workspace, *pair).figures
-    assert set(pair) <= set(str(joined["it_is_part_of"]).replace(",", "").split())
-    assert str(rulings.keep_apart(workspace, pair[1]).figures["next"]).endswith(f"join {' '.join(pair)} --undo`")
+    rulings.join_rows(ws, "csv:a", "demo:c")
+    advice = rulings.keep_apart(ws, "demo:c").figures["next"]
+    assert advice == "it is still joined: `saferec-build catalog join csv:a demo:c --undo`"
