@@ -8,7 +8,7 @@ from annotation.controls import Blind, blind_misses, breaks_at, of_the_truth, pl
 from annotation.routing import Plan, texts, units
 from saferec_builder.storage import tables
 from tests.worlds import blind_worlds as worlds
-from tests.worlds.routing import NO_DISPUTES, conversations, proposals, send
+from tests.worlds.routing import NO_DISPUTES, conversations, proposals
 
 MANY = [f"c{n}" for n in range(40)]
 FOUND = MANY[:10]  # ann and bo found needles there, and nothing had suggested it
@@ -85,29 +85,6 @@ def test_a_control_looks_like_an_audit():
     shown = units(pl.concat(tasks), text, claims, reviews, no_disputes)
     assert shown["trait"].to_list() == ["*"] * 3
     assert shown.drop("subject", "digest", "why").unique().height == 1
-
-
-def test_the_suggestion_is_kept_from_one_of_two_readers_in_a_tenth_of_the_claims():
-    ids = [f"c{n}" for n in range(2_000)]
-    claims = proposals(*((c, "gore", "present") for c in ids))
-    sent = send(texts(conversations(*ids)), claims, held_back=0.1)
-    held_back = sent.filter(why="held_back")
-    # binomial: 200 of 2,000, with a standard deviation of 13
-    assert 160 < held_back.height == held_back["subject"].n_unique() < 240 and sent.height == 4_000
-    assert min(held_back["reviewer"].value_counts()["count"]) > 30
-    positions = sent.with_columns(nth=pl.int_range(pl.len()).over("subject")).filter(why="held_back")["nth"]
-    assert 0.3 < positions.mean() < 0.7
-
-
-def test_nothing_severe_is_held_back():
-    """Its warning would be held back with the suggestion: one of ten such readers would read it unwarned."""
-    ids = [f"c{n}" for n in range(200)]
-    claims = proposals(*((c, "gore" if n % 2 else "needles", "present") for n, c in enumerate(ids)))
-    text, severe = texts(conversations(*ids)), frozenset({"gore"})
-    held_back = send(text, claims, held_back=1.0, severe=severe).filter(why="held_back")
-    assert {*held_back["subject"]} == {*ids[::2]}
-    known = frozenset(("sensitivity", c, "gore") for c in ids)  # another reader found it there
-    assert send(text, claims, held_back=1.0, severe=severe, known=known).filter(why="held_back").is_empty()
 
 
 def test_gold_that_is_warned_of_tells_nothing_of_the_truth():

@@ -1,7 +1,6 @@
 """Gold and decoys among the tasks: who gets them, how they look, and what they tell about reviewers."""
 
 import json
-from collections import Counter
 
 import polars as pl
 import pytest
@@ -19,7 +18,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_world import TEXTS
 from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, no
-from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals, send
+from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals
 from tests.worlds.settings import review_settings
 
 
@@ -55,15 +54,6 @@ def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review)
     server_sheets = task_conversion.sheets(sheets, desk.texts, desk.taxonomy, {}, lambda base, about: base)
     (ask,) = {sheet.ask for sheet in server_sheets if sheet.task.subject == "c3"}
     assert ask.startswith("May be hard to read. You may leave it.\n") and "orture" not in ask
-
-
-def test_gold_with_something_severe_has_its_part_in_the_cap():
-    text, ids = texts(conversations(*(f"c{n}" for n in range(6)))), [f"c{n}" for n in range(6)]
-    severe_units = frozenset(("sensitivity", c, "torture") for c in ids[:4])
-    gold = frozenset(("sensitivity", c) for c in ids)
-    plan = {"gold": gold, "known": severe_units, "severe": SEVERE, "severe_a_day": 2}
-    assert Counter(send(text, proposals(), **plan)["reviewer"]) == dict.fromkeys(PEOPLE, 4)
-    assert Counter(send(text, proposals(), **plan | {"known": frozenset()})["reviewer"]) == dict.fromkeys(PEOPLE, 6)
 
 
 def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():

@@ -8,9 +8,7 @@ import polars as pl
 from annotation.gold_and_decoys import shown
 from annotation.routing import Plan, drawn, found_units, route, short, texts, units
 from saferec_builder.storage import tables
-from saferec_builder.storage.config import Review
 from tests.worlds import routing as world
-from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, by_draw, conversations, proposals, send
 
 FILM = {"domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": "blood"}
@@ -36,33 +34,6 @@ def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
     assert set(assigned["why"]) == {"proposed"}
 
 
-def test_what_could_not_be_handed_out_is_told_with_its_reason():
-    text = texts(conversations("c1", "c2", "c3"))
-    props = proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3")))
-
-    def waits(**plan) -> list[tuple[str, str]]:
-        settings = Plan(**({"reviewers": ("ann", "bo"), "audit": 0.0} | plan))
-        tasks = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, settings)
-        return short(text, props, tasks, NO_DISPUTES, settings, tasks.clear().select("kind", "subject", "reviewer"))
-
-    assert waits() == []
-    assert waits(reviewers=("ann",)) == [("sensitivity", "readers")] * 3  # each needs two readers
-    assert waits(avoid=frozenset({("bo", "gore")})) == [("sensitivity", "readers")] * 3
-    assert waits(budget=4) == [("sensitivity", "budget")]  # one unit for each of two people: two of three conversations
-
-
-def test_gold_that_was_handed_back_is_told_and_what_somebody_may_not_see_is_not_waited_for():
-    text, key = texts(conversations("c1")), ("sensitivity", "c1")
-    plan, columns = Plan(("ann", "bo"), audit=0.0, gold=frozenset({key})), ["kind", "subject", "reviewer"]
-    tasks = route(text, proposals(), tables.ASSIGNMENTS.empty, NO_DISPUTES, plan)
-    assert tasks.height == 2 and short(text, proposals(), tasks, NO_DISPUTES, plan, tasks.select(columns)[:0]) == []
-    returned = tasks.filter(reviewer="bo").select(columns)
-    assert short(text, proposals(), tasks, NO_DISPUTES, plan, returned) == [("sensitivity", "readers")]  # was missing
-    known, avoid = frozenset({(*key, "gore")}), frozenset({("di", "gore")})
-    larger = replace(plan, reviewers=PEOPLE, known=known, avoid=avoid)  # two have read it, di must not see it
-    assert short(text, proposals(), tasks, NO_DISPUTES, larger, tasks.select(columns)[:0]) == []
-
-
 def test_disputes_that_nobody_rules_on_are_told():
     """An adjudicator handed all of them back, or may not have them: no push mentioned them."""
     text, disputed = texts(conversations("c1", "c2")), proposals(("c1", "gore", "present"), ("c2", "gore", "unsure"))
@@ -84,26 +55,6 @@ def test_disputes_that_nobody_rules_on_are_told():
     assert waits(had, had.select(columns), adjudicator="dee") == set()
     by_reviewer = had.with_columns(role=pl.lit("reviewer"))
     assert waits(by_reviewer, had.select(columns)[:0], adjudicator="cy") == {"adjudicator"}
-
-
-def test_work_is_balanced_and_a_rerun_adds_nothing_whatever_the_order_of_rows():
-    text = texts(conversations(*MANY))
-    props = proposals(*((c, "gore", "present") for c in MANY))
-    assigned = send(text, props)
-    load = Counter(assigned["reviewer"])
-    assert sum(load.values()) == 600
-    assert max(load.values()) - min(load.values()) <= 1
-    assert send(text, props, assigned).is_empty()
-    assert send(text.reverse(), props.reverse()).equals(assigned)
-
-
-def test_who_joins_later_takes_what_is_new():
-    first = proposals(*((c, "gore", "present") for c in MANY[:200]))
-    earlier = send(texts(conversations(*MANY[:200])), first, reviewers=("ann", "bo"))
-    added = send(texts(conversations(*MANY)), proposals(*((c, "gore", "present") for c in MANY)), earlier)
-    assert set(added["subject"]) == set(MANY[200:])
-    # ann and bo have 200 each, di has none: she is in each of the 100 new pairs
-    assert Counter(added["reviewer"])["di"] == 100
 
 
 def test_the_audit_is_a_uniform_share_that_only_grows():
@@ -139,13 +90,6 @@ def test_all_takes_every_conversation_but_not_every_item():
     assigned = send(texts(conversations("c1", "c2"), items), props, everything=True)
     readers = Counter(assigned.select("kind", "subject").rows())
     assert readers == {("sensitivity", "c1"): 2, ("sensitivity", "c2"): 2, ("item_flag", "i1"): 2}
-
-
-def test_one_reviewer_is_one_reading_and_the_second_comes_later():
-    text, props = texts(conversations("c1")), proposals(("c1", "gore", "present"))
-    assigned = send(text, props, reviewers=("ann",))
-    assert assigned["reviewer"].to_list() == ["ann"]
-    assert send(text, props, assigned, reviewers=("ann", "bo"))["reviewer"].to_list() == ["bo"]
 
 
 def test_disputes_go_to_the_adjudicator_once():
@@ -214,38 +158,6 @@ def test_the_adjudicator_is_asked_about_disputes_only():
     task = route(texts(conversations("c1")), props, tables.ASSIGNMENTS.empty, case.drop("said"), Plan(adjudicator="cy"))
     shown = show(task, props, said=case)
     assert shown.select("trait", "said", "verdict").rows() == [("gore", ["absent", "present"], "present")]
-
-
-def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():
-    rows = [(c, "torture" if n % 2 else "gore", "present") for n, c in enumerate(MANY)]
-    text, props = texts(conversations(*MANY)), proposals(*rows)
-    caps = {"severe": SEVERE, "severe_a_day": 20, "severe_in_a_row": Review().severe_in_a_row}
-    monday = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
-    severe = {c for c, trait, _ in rows if trait in SEVERE}
-    for name in PEOPLE:
-        subjects = monday.filter(reviewer=name)["subject"].to_list()
-        assert sum(c in severe for c in subjects) == 20
-        pattern = "".join("s" if c in severe else "." for c in subjects)
-        assert "sss" not in pattern
-    rerun = route(text, props, monday, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
-    assert rerun.is_empty()
-    complete = [c for c, n in Counter(monday["subject"]).items() if c in severe and n == 2]
-    shortages = short(text, props, monday, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps), monday.clear())
-    assert Counter(shortages) == {("sensitivity", "day"): len(severe) - len(complete)}
-    tuesday = route(text, props, monday, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="tue", **caps))
-    assert tuesday.height > 0
-    assert set(tuesday["subject"]) <= severe
-
-
-def test_a_budget_is_kept_and_the_next_push_goes_on():
-    text, props = texts(conversations(*MANY)), proposals(*((c, "gore", "present") for c in MANY))
-    assigned = tables.ASSIGNMENTS.empty
-    for _ in range(3):
-        added = route(text, props, assigned, NO_DISPUTES, Plan(PEOPLE, audit=0, budget=50))
-        assert added.height == 50
-        assigned = pl.concat([assigned, added])
-    assert assigned.select("subject", "reviewer").is_unique().all()
-    assert max(Counter(assigned["reviewer"]).values()) <= 51
 
 
 def test_a_band_holds_so_many_conversations_whatever_is_doubted_of_plots():
