@@ -23,8 +23,6 @@ PRINTED += ["catalog", "plan", "report", "review", "screen", "workspace"]  # com
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
     "saferec_builder/catalog/agreement.py": "tests/catalog/test_merging.py",
-    "saferec_builder/core/addresses.py": "tests/llm/test_requests_and_replies.py",
-    "saferec_builder/core/counts.py": "tests/cli/test_output.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
     **dict.fromkeys(
         (f"saferec_builder/cli/{name}.py" for name in PRINTED), "tests/cli/test_printed.py"

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from annotation.browsing import browse, count_line, first
+from annotation.browsing import browse, count_line, first, lines
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.review_world import TEXTS, claim
@@ -56,6 +56,23 @@ def test_a_report_of_personal_data_is_shown_with_each_turn_of_its_text(ws, revie
     assert rows.rows() == [("c1", "personal data", None, "PII", None, *turn) for turn in turns]
     two = pl.concat([rows, rows.with_columns(conversation=pl.lit("c2"))])
     assert first(two, "reported", 1).equals(rows)  # ten of the 39 turns of one conversation were shown
+    assert first(rows, "labels", 1).height == 1
+    count = "reported: 2 conversations, 1 shown; --limit 2 shows all"
+    assert lines(two, rows, "reported", "present") == ["c1: PII", f"   1. {TEXTS['c1']}", "   2. Ok!", count]
+
+
+def test_a_quote_is_shown_with_120_letters_on_each_side():
+    whole = {"conversation": "c1", "turn": 1, "trait": "gore", "form": None, "by": "agreed", "confidence": None}
+    whole |= {"text": f"{'a' * 120}blood{'b' * 120}", "start": 120, "end": 125}
+    cut = whole | {"turn": 0, "form": "explicit", "by": "rules", "confidence": 0.5, "start": 121, "end": 126}
+    cut |= {"text": f"-{whole['text']}-"}
+    rows = pl.DataFrame([whole, cut], schema_overrides={"form": pl.String, "confidence": pl.Float64})
+    quote = f"{'a' * 120}»blood«{'b' * 120}"
+    assert lines(rows, rows, "labels", "present")[:-1] == [
+        *("c1 turn 2: gore, agreed", f"    {quote}"),
+        *("c1 turn 1: gore, explicit, rules 0.50", f"    ...{quote}..."),
+    ]
+    assert lines(rows, rows, "labels", "present")[-1] == count_line("labels", "present", 2, 2)
 
 
 @pytest.mark.parametrize(
