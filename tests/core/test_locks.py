@@ -31,7 +31,7 @@ def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, 
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", holder, str(lock)], **pipes) as process:
         assert process.stdin and process.stdout and process.stdout.readline()
-        threading.Timer(1.0, process.stdin.close).start()
+        monkeypatch.setattr(locks.LOG, "filters", [lambda record: process.stdin.close() or True])  # it ends once told
         result = cli(*command)
     assert (result.code, result.json["added"]) == (0, 1)
     assert result.err == f"{workspace.root}: another `review opt-out` is at work: waiting until it has ended\n"
@@ -49,3 +49,37 @@ def test_a_file_system_without_locks_is_named_once(tmp_path: Path, monkeypatch, 
             pass
     (warning,) = caplog.messages
     assert warning.startswith(f"{tmp_path / 'first'}: its file system has no locks: two commands at once can lose")
+
+
+def test_shared_locks_go_together_and_an_own_one_with_none(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with pytest.raises(FileNotFoundError), locks.file_lock(path, "another command", wait=False, mode=None):
+        pass
+    with locks.file_lock(path, "another command", wait=False, shared=True, mode=0o600):
+        with locks.file_lock(path, "another command", wait=False, shared=True, mode=None):
+            assert path.stat().st_mode & 0o777 == 0o600
+        with (
+            pytest.raises(StoreError, match="another command is at work"),
+            locks.file_lock(path, "another command", wait=False),
+        ):
+            pass
+
+
+def test_who_waited_for_a_file_that_is_gone_holds_the_one_that_has_its_name_now(tmp_path: Path) -> None:
+    path, held, done = tmp_path / "lock", threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with locks.file_lock(path, "another command", wait=True):
+            held.set()
+            done.wait(60)
+
+    waiting = threading.Thread(target=wait)
+    with locks.file_lock(path, "another command", wait=False):
+        waiting.start()
+        assert not held.wait(0.2)
+        path.unlink()
+    assert held.wait(60)
+    with pytest.raises(StoreError), locks.file_lock(path, "another command", wait=False, mode=None):
+        pass
+    done.set()
+    waiting.join()

@@ -15,6 +15,8 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPat
     assert cores() == 2
     monkeypatch.delattr(os, "sched_getaffinity")  # macOS has none
     assert cores() == 8
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1
 
 
 def test_ctrl_c_is_handled_again_after_an_error() -> None:

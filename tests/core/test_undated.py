@@ -82,6 +82,16 @@ def test_what_is_known_of_a_work():
     assert (obscure.pull(), well_known.pull()) == (pytest.approx(-0.63), pytest.approx(6.632, abs=1e-3))
     company = undated.company([_work(1999, 0.0, "horror"), _work(None, 0.0, "horror", "drama"), _work(2001, 0.0)])
     assert company == Company(None, {"horror": 2 / 3, "drama": 1 / 3})  # two years are not enough for a period
+    assert undated.likely("abc", [0.05, 0.9, 0.049]) == ("b", "a")
+
+
+def test_the_features_of_a_work_in_a_list():
+    among = Company(2000, {"horror": 0.5})
+    features = undated.features(' "The Revenant" ', 6, _work(2009, 0.0, "horror", "drama"), among)
+    assert features == {"spelt": 1.0, "words": 3.0, "decades": 0.9, "genres": 0.25}
+    unknown = {"spelt": 0.0, "words": 0.0, "decades": 1.5, "genres": 0.15}
+    assert undated.features("Revenant", 1, _work(None, 0.0), among) == unknown
+    assert undated.features("Revenant", 1, _work(2009, 0.0, "horror"), Company()) == unknown
 
 
 @pytest.mark.parametrize(
@@ -95,6 +105,10 @@ def test_what_is_known_of_a_work():
         ),
         ("Have you seen any movies that you didn't enjoy?", False),
         ("User: no you?", False),
+        *(("Have I Told You Lately?", True), ("Have I Told You This Lately", False)),
+        ("Who Framed Roger Rabbit This Time?", False),
+        ("Night of the Day of the Dawn of the Son of Bride", True),
+        ("Night of the Day of the Dawn of the Son of the Bride", False),
         ("and The Invisible Man.", False),
         ("The potential of technology to change the way in which all of us live and work", False),
         ("Great! Here are some recommendations for action movies: John Wick", False),

@@ -22,6 +22,8 @@ def test_one_vote_by_hand():
     # two yes, k = 4: hit (3.2 / 4)(4.2 / 5) = .672, slip (.4 / 4)(1.4 / 5) = .028: .168 / (.168 + .021) = 8/9
     posteriors = vote_model.posterior(voters, [1, 2, 0], [0, 0, 0])
     np.testing.assert_allclose(posteriors, [8 / 11, 8 / 9, np.nan])
+    tell = [vote_model.posterior(Voters(0.5, slip, 0.2, 0.25, 1000, True), [1], [0])[0] for slip in (0.14, 0.15)]
+    assert np.isnan(tell).tolist() == [False, True]  # .36 apart, and less
 
 
 @pytest.mark.parametrize(
@@ -34,11 +36,15 @@ def test_one_vote_by_hand():
         (0, 8, 0, 0.001),
         (0, 7, 0.1, 0.1),
         (1, 17, 0, 0.001),  # 18 of 20
+        *((9, 89, 0, 0.001), (9, 88, 0.1, 0.1)),  # smoothed, 90 of 100 and 89 of 99
     ],
 )
 def test_a_work_whose_voters_nobody_knows(yes, no, low, high):
     voters = vote_model.learn({"t": vote_model.votes([yes], [no])})["t"]
-    assert not voters.learnt and low <= vote_model.posterior(voters, [yes], [no])[0] <= high
+    assert voters == Voters(
+        pytest.approx(0.8724), 0.06, 0.05, 0.25, 1, False
+    )  # the grid's nearest to the priors' modes
+    assert low <= vote_model.posterior(voters, [yes], [no])[0] <= high
 
 
 @pytest.mark.parametrize("error", [0.05, 0.15])
@@ -48,7 +54,11 @@ def test_voters_are_learnt_and_their_word_is_calibrated(error, rho):
     voters = vote_model.learn({"t": vote_model.votes(yes, no)})["t"]
     assert (voters.works, voters.learnt) == (3000, True)
     assert (voters.hit, voters.slip, voters.prevalence) == pytest.approx((1 - error, error, 0.2), abs=0.03)
+    # on the grids: .5 and 23 or 18 steps of .49 / 25; the last of the first, .06 and 5 steps of .39 / 21; the nearest
+    grid = {0.05: (0.5 + 23 * 0.49 / 25, 0.05), 0.15: (0.5 + 18 * 0.49 / 25, 0.06 + 5 * 0.39 / 21)}[error]
+    assert (voters.hit, voters.slip, voters.rho) == pytest.approx((*grid, max(rho, 0.002)))
     p = vote_model.posterior(voters, yes, no)
+    assert voters.prevalence == pytest.approx((p.sum() + 1) / (3000 + 4), abs=2e-5)  # the mean under Beta(1, 3)
     assert truth[p >= 0.95].mean() >= 0.97 and truth[p <= 0.02].mean() <= 0.015
     assert p.mean() == pytest.approx(truth.mean(), abs=0.02)
 
