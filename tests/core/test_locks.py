@@ -4,8 +4,9 @@ import errno
 import fcntl
 import subprocess
 import sys
-import threading
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -51,35 +52,26 @@ def test_a_file_system_without_locks_is_named_once(tmp_path: Path, monkeypatch, 
     assert warning.startswith(f"{tmp_path / 'first'}: its file system has no locks: two commands at once can lose")
 
 
-def test_shared_locks_go_together_and_an_own_one_with_none(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    with pytest.raises(FileNotFoundError), locks.file_lock(path, "another command", wait=False, mode=None):
+def test_shared_locks_go_together_and_no_other_with_them(tmp_path: Path) -> None:
+    lock = partial(locks.file_lock, tmp_path / "lock", "another command", wait=False)
+    with pytest.raises(FileNotFoundError), lock(mode=None):
         pass
-    with locks.file_lock(path, "another command", wait=False, shared=True, mode=0o600):
-        with locks.file_lock(path, "another command", wait=False, shared=True, mode=None):
-            assert path.stat().st_mode & 0o777 == 0o600
-        with (
-            pytest.raises(StoreError, match="another command is at work"),
-            locks.file_lock(path, "another command", wait=False),
-        ):
+    with lock(shared=True, mode=0o600), lock(shared=True, mode=None):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(StoreError, match="another command is at work"), lock():
             pass
 
 
-def test_who_waited_for_a_file_that_is_gone_holds_the_one_that_has_its_name_now(tmp_path: Path) -> None:
-    path, held, done = tmp_path / "lock", threading.Event(), threading.Event()
+def test_who_waited_for_a_file_that_is_gone_locks_the_one_that_has_its_name_now(tmp_path: Path) -> None:
+    lock, waited = partial(locks.file_lock, tmp_path / "lock", "another command"), Event()
 
     def wait() -> None:
-        with locks.file_lock(path, "another command", wait=True):
-            held.set()
-            done.wait(60)
+        with lock(wait=True), pytest.raises(StoreError), lock(wait=False, mode=None):
+            pass
+        waited.set()
 
-    waiting = threading.Thread(target=wait)
-    with locks.file_lock(path, "another command", wait=False):
-        waiting.start()
-        assert not held.wait(0.2)
-        path.unlink()
-    assert held.wait(60)
-    with pytest.raises(StoreError), locks.file_lock(path, "another command", wait=False, mode=None):
-        pass
-    done.set()
-    waiting.join()
+    with lock(wait=False):
+        Thread(target=wait).start()
+        assert not waited.wait(0.2)
+        (tmp_path / "lock").unlink()
+    assert waited.wait(60) and (tmp_path / "lock").is_file()
