@@ -1,6 +1,7 @@
 """The oracle from Python: verdicts, the facts about an item, the gaps, and the merges."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.shelves import ALIEN, shelf
 
 ITEMS = (
     "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,\n"
@@ -43,12 +45,49 @@ def test_a_verdict_has_its_risk_and_its_evidence(ws):
             call(ws, "Alien (1979)", domain="flim")
 
 
+@pytest.mark.parametrize(
+    ("title", "message"),
+    [
+        ("Nope (2022)", "not found: the catalog does not hold it"),
+        ("Ailen (1979)", "not found: the catalog does not hold it; did you mean Alien (1979) [film] imdb:tt0078748?"),
+        (
+            "Emma (1996)",
+            "ambiguous: Emma (1996) [film] imdb:tt0116191; Emma (1996) [film] imdb:tt0118308; say which by its id",
+        ),
+    ],
+)
+def test_what_cannot_be_shown_says_why(ws, cli, title, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(f'{title!r} is {message}')}$"):
+        lookup.show(ws, title)
+    several = "match    several works have this title and year; where two are one, `catalog show`"
+    out = cli("catalog", "check", title, "--trait", "gore", "-C", ws.root).out  # to add the year is no help
+    assert (several in out) == (title == "Emma (1996)")
+
+
 def test_what_is_known_and_what_is_missing(ws):
     assert [trait.trait for trait in lookup.show(ws, "imdb:tt0078748").traits] == ["gore", "horror_scares"]
     gaps = lookup.gaps(ws)
     assert gaps.items.select("title", "conversations").rows() == [("Heat", 1)]
     assert gaps.unlinked["ref"].to_list() == ["title:Nope (2022)"]
-    assert (lookup.merges(ws).joined.height, lookup.merges(ws).conflicts.height) == (0, 0)
+
+
+def test_merges_are_told_first_where_no_word_is_the_same_and_conflicts_apart(ws, cli, tmp_path):
+    store.append(ws, tables.CATALOG_ROWS, shelf(("movielens:1", "Alien (Director's cut)", 1979, [ALIEN])))
+    store.append(ws, tables.CATALOG_ROWS, shelf(("movielens:2", "Hot", 1996, ["imdb:tt0116191"])))
+    path = tmp_path / "id2info.json"
+    path.write_text(json.dumps({"1": {"name": "Poison (1979)", "imdb_id": "tt0078748"}}))
+    words = ("-C", ws.root)
+    assert cli("catalog", "add", "redial", path, *words, "--json").json["id_conflicts"] == 1
+    again = cli("catalog", "add", "redial", path, *words).out
+    assert "  id conflicts (listed by `saferec-build catalog merges --conflicts`): 1\n" in again
+    merges, columns = lookup.merges(ws), ("row", "by", "other")
+    assert merges.joined.select(columns).rows() == [
+        ("movielens:2", "imdb:tt0116191", "csv:imdb:tt0116191"),
+        ("movielens:1", ALIEN, f"csv:{ALIEN}"),
+    ]
+    assert merges.conflicts.select(columns).rows() == [("redial:1", "id conflict", f"csv:{ALIEN}")]
+    listed = cli("catalog", "merges", "--conflicts", *words).out  # ids alone do not show whether it is right
+    assert f"redial:1 Poison (1979)  id conflict  csv:{ALIEN} Alien (1979)" in listed
 
 
 def test_who_waits_for_an_item_is_told_by_the_claims_on_their_words_whoever_finds_nothing(ws):
