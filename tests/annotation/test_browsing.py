@@ -105,15 +105,3 @@ def test_what_is_not_there_is_one_line(ws, words, why):
 )
 def test_the_last_line_names_the_options_that_show_the_rest(arguments, line):
     assert count_line(*arguments) == line
-
-
-@pytest.mark.slow
-def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, cli):
-    review("push", *TWO)
-    answer(ws, review)
-    assert browse(ws, "labels").is_empty()  # reviews are no labels yet
-    adjudicate()
-    label_rows = browse(ws, "labels", trait="gore").to_dicts()
-    assert {(row["by"], row["text"][row["start"] : row["end"]]) for row in label_rows} == {("agreed", "blood")}
-    output = cli("browse", "labels", "--trait", "gore", "-C", ws.root).out
-    assert "I faint when I see »blood«. Something funny?" in output and "1 quote, 1 shown" in output

@@ -85,7 +85,7 @@ def test_an_unknown_slug_is_an_error_and_never_a_pass():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("loud_noise", "Loud Noise"), "lower-case"),
+        *((("loud_noise", slug), "lower-case") for slug in ("Loud_noise", "loud-noise")),
         (('name = "Loud noise"', ""), "'name' is missing"),
         (('core = ["Is it loud"]', 'core = ["Is it louder"]'), "not among its topics"),
         (('"weak"', '"maybe"'), "strong, weak, none"),
@@ -99,7 +99,7 @@ def test_an_unknown_slug_is_an_error_and_never_a_pass():
         (("slug =", "slug"), "not a TOML file"),
         (("[[trait]]", "[[traits]]"), "'traits' is read by nothing: did you mean trait"),
         (('version = "7"', 'Versions = "7"'), "'Versions' is read by nothing: did you mean version"),
-        (("[[trait]]", "[trait]"), r"no \[\[trait\]\]"),
+        *((("[[trait]]", text), r"no \[\[trait\]\]") for text in ("[trait]", "trait = [1]\n[x]")),
     ],
 )
 def test_a_fault_names_the_file_and_the_field(tmp_path, change, says):
