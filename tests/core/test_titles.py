@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from saferec_builder.core import titles, undated
 from saferec_builder.core.titles import Index, Match, Near, find, forms, index, item_of, normal, split_year, spoken
+from saferec_builder.core.undated import Work
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,11 @@ def test_find(title, year, domain, match):
     assert find(SHELF, title, year, domain) == match
 
 
+def test_titles_are_shown_with_their_year_and_alike_from_four_fifths_of_their_letters():
+    assert [titles.dated({"title": "Up", "year": year}) for year in (2009, None)] == ["Up (2009)", "Up"]
+    assert (titles.alike("abcde", "abcdx"), titles.alike("abcd", "abcx")) == (True, False)
+
+
 def test_an_id_that_a_title_names_inexactly_says_so():
     exact, near = (item_of(find(SHELF, "Suspiria", year)) for year in (2018, 2017))
     assert (exact, near, item_of(Match("not_found"))) == ("s18", "s18", None)
@@ -135,3 +142,40 @@ def test_any_title_finds_itself(title, year):
     """Every title of a catalog is found under its own spelling, unless it has no letter or digit."""
     shelf = index([("x", title, year, "film", [])])
     assert find(shelf, title, year).item == ("x" if forms(title) else None)
+
+
+def _work(year, pull, name):
+    return Work(year, frozenset(), frozenset([name]), pull)
+
+
+@pytest.mark.parametrize("work", [Work(2013, frozenset(), frozenset(["the heat"]), 9.0), None])
+def test_a_title_with_another_article_is_not_surely_the_work(work):
+    """A clear "The Heat", well known or the only game of its title, cleared "Heat", which the catalog lacked."""
+    kind = "film" if work else "game"
+    shelf = index([("h", "The Heat", work and work.year, kind, ())])
+    shelf.works = {"h": work or _work(None, 0.0, "the heat")}
+    matches = {title: find(shelf, title, None, kind) for title in ("Heat", "A Heat", "The Heat", "Heat, The")}
+    assert {match.item for match in matches.values()} == {"h"}
+    assert [title for title, match in matches.items() if match.exact] == ["The Heat", "Heat, The"]
+    shelf.works = {}  # without facts about works, a film that has a year is never sure
+    exact_titles = [title for title in matches if find(shelf, title, None, kind).exact]
+    assert exact_titles == ([] if work else ["The Heat", "Heat, The"])
+    shelf = index([("p", "Postman, The (Postino, Il)", work and work.year, kind, ())])
+    shelf.works = {"p": work or _work(None, 0.0, "Postman, The (Postino, Il)")}
+    exact = [find(shelf, title, None, kind).exact for title in ("Il Postino", "Postman", "The Postman")]
+    assert exact[0] == exact[2]  # its other title has no different article
+
+
+def test_equal_works_are_told_apart_by_the_list():
+    shelf = index([("w53", "War", 1953, "film", ()), ("w05", "War", 2005, "film", ())])
+    shelf.works = {"w53": _work(1953, 1.6, "war"), "w05": _work(2005, 1.6, "war")}
+    assert find(shelf, "War").match == "ambiguous"
+    company = undated.company([_work(year, 0.0, "") for year in (1940, 1950, 1957)])
+    assert find(shelf, "War", None, None, company).item == "w53"
+    # a game without a year is found as its catalog names it, and a given year is never weighed
+    assert find(SHELF, "Tetris", None, "game") == Match("found", "game")
+    assert find(shelf, "War", 2005, None, company) == Match("found", "w05")
+    # without a list, the well known one, e^2 times as likely as the other; brackets may mean another work
+    shelf.works = {"w53": _work(1953, 7.0, "war"), "w05": _work(2005, 9.0, "war")}
+    assert find(shelf, "War") == Match("found", "w05", ("w05", "w53"))
+    assert [find(shelf, title).exact for title in ("War (uncut)", "War [uncut]")] == [False, False]

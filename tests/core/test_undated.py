@@ -7,27 +7,15 @@ from saferec_builder.core.titles import Match, Near
 from saferec_builder.core.undated import Company, Known, Work
 
 
-def _work(year, pull, *genres, name="the revenant"):
-    return Work(year, frozenset(genres), frozenset([name]), pull)
+def _work(year, pull, *genres):
+    return Work(year, frozenset(genres), frozenset(["the revenant"]), pull)
 
 
-WORKS = {
-    "r09": _work(2009, -1.0, "horror"),
-    "r15": _work(2015, 4.0, "drama"),
-    "w53": _work(1953, 1.6, name="war"),
-    "w05": _work(2005, 1.6, name="war"),
-}
-SHELF = titles.index(
-    [
-        *(("r09", "The Revenant", 2009, "film", ()), ("r15", "The Revenant", 2015, "film", ())),
-        *(("w53", "War", 1953, "film", ()), ("w05", "War", 2005, "film", ()), ("g", "War", None, "game", ())),
-    ]
-)
+WORKS = {"r09": _work(2009, -1.0, "horror"), "r15": _work(2015, 4.0, "drama")}
 
 
 def _shelf(*items):
-    rows = [(item, "The Revenant", WORKS[item].year, "film", ()) for item in items]
-    shelf = titles.index(rows)
+    shelf = titles.index((item, "The Revenant", WORKS[item].year, "film", ()) for item in items)
     shelf.works = WORKS
     return shelf
 
@@ -41,39 +29,9 @@ def test_the_likeliest_work_is_linked_and_a_lone_obscure_one_is_not_sure():
     match = titles.find(_shelf("r09"), "The Revenant")  # 1 / 3.07 for a work that the catalog lacks
     assert match == Match("found", "r09", (), False) and isinstance(titles.item_of(match), Near)
     # without facts about works nothing is weighed, and no work of the title is certain
-    assert titles.find(SHELF, "The Revenant") == Match("ambiguous", None, ("r09", "r15"), False)
-
-
-@pytest.mark.parametrize("work", [Work(2013, frozenset(), frozenset(["the heat"]), 9.0), None])
-def test_a_title_with_another_article_is_not_surely_the_work(work):
-    """A clear "The Heat", well known or the only game of its title, cleared "Heat", which the catalog lacked."""
-    kind = "film" if work else "game"
-    shelf = titles.index([("h", "The Heat", work and work.year, kind, ())])
-    shelf.works = {"h": work or _work(None, 0.0, name="the heat")}
-    matches = {title: titles.find(shelf, title, None, kind) for title in ("Heat", "A Heat", "The Heat", "Heat, The")}
-    assert {match.item for match in matches.values()} == {"h"}
-    assert [title for title, match in matches.items() if match.exact] == ["The Heat", "Heat, The"]
-    shelf.works = {}  # without facts about works, a film that has a year is never sure
-    exact_titles = [title for title in matches if titles.find(shelf, title, None, kind).exact]
-    assert exact_titles == ([] if work else ["The Heat", "Heat, The"])
-    shelf = titles.index([("p", "Postman, The (Postino, Il)", work and work.year, kind, ())])
-    shelf.works = {"p": work or _work(None, 0.0, name="Postman, The (Postino, Il)")}
-    exact = [titles.find(shelf, title, None, kind).exact for title in ("Il Postino", "Postman", "The Postman")]
-    assert exact[0] == exact[2]  # its other title has no different article
-
-
-def test_equal_works_are_told_apart_by_the_list():
-    shelf = titles.index([("w53", "War", 1953, "film", ()), ("w05", "War", 2005, "film", ())])
-    shelf.works = WORKS
-    assert titles.find(shelf, "War").match == "ambiguous"
-    company = undated.company([_work(year, 0.0) for year in (1940, 1950, 1957)])
-    assert titles.find(shelf, "War", None, None, company).item == "w53"
-    # a game without a year is found as its catalog names it, and a given year is never weighed
-    assert titles.find(SHELF, "War", None, "game") == Match("found", "g")
-    assert titles.find(shelf, "War", 2005, None, company) == Match("found", "w05")
-    # without a list, the well known one; brackets may mean another work
-    shelf.works = {"w53": _work(1953, 9.0, name="war"), "w05": _work(2005, 0.0)}
-    assert (titles.find(shelf, "War").exact, titles.find(shelf, "War (uncut)").exact) == (True, False)
+    shelf = _shelf("r09", "r15")
+    shelf.works = {}
+    assert titles.find(shelf, "The Revenant") == Match("ambiguous", None, ("r09", "r15"), False)
 
 
 def test_what_is_known_of_a_work():
