@@ -56,21 +56,6 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert review("push", "--adjudicator", "cy")["rows"] == {"cy": 0}
 
 
-def test_a_push_says_what_waits_and_for_whom(ws, review):
-    sent = review("push", "--reviewer", "ann")
-    assert (sent["new"], sent["waiting"]) == ({"proposed": 2}, {"conversations": 2})
-    assert sent["next"].startswith("2 lack some of their readers (2 each)")
-    assert "waiting" not in review("push", *TWO)
-
-
-def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws, review):
-    sent = review("push", *TWO, "--all")
-    assert sent["new"] == {"audit": 4, "proposed": 4}
-    assert sent["rows"] == {"ann": 6, "bo": 6}
-    blind = [row for row in rows_of(ws.root / "review" / "ann.csv") if "western" in row["text"]]
-    assert [(row["trait"], row["proposed"]) for row in blind] == [("*", "")]
-
-
 def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, review, adjudicate):
     review("push", *TWO)
     answer(ws, review)

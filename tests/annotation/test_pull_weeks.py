@@ -126,18 +126,6 @@ def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: 
     assert "bo: their work is set aside" in cli("review", "push", *TWO, *FILES, "-C", ws.root).err
 
 
-def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
-    """Ann and bo have their files; this push writes that of di, who gets nothing. Nobody can reject a decoy unseen."""
-    review("push", *TWO, *FILES)
-    review_settings(ws.root, decoys=0.5)
-    review("push", *DI, *FILES)
-    assert store.read(ws, tables.DECOYS).is_empty()
-    review("push", *TWO, *FILES)
-    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
-    traits = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
-    assert decoy["trait"] in traits
-
-
 @pytest.mark.parametrize("accounts", ['{ ann = "a@x.org", anna = "a@x.org" }', '{ anna = "ann" }'])
 def test_who_is_renamed_is_no_second_reader(
     ws: store.Workspace, review: Any, cli: Any, memory: Memory, accounts: str
@@ -188,9 +176,3 @@ def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
     assert review("pull", *FILES, files.folder)["added"] == 0
     assert last_words(ws, trait="gore") == last_words(ws, trait="accidents_disasters") == ["present"]
     review(*push, *FILES)  # the file holds no answer that the workspace lacks
-
-
-def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
-    """Two units for two people each: a minute each allows one for both, however large the budget is."""
-    assert review("push", *TWO, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
-    assert review("push", *TWO, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2

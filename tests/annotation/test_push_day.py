@@ -165,3 +165,36 @@ def test_gold_that_says_something_else_than_before_is_told(
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
     run = cli("review", "push", *TWO, *FILES, "-C", ws.root)
     assert (run.code, run.err.count("\n"), "c3 was gold for gore" in run.err) == (1, 1, True)
+
+
+def test_a_push_says_what_waits_and_for_whom(ws: store.Workspace, review: Any) -> None:
+    sent = review("push", *ANN, *FILES)
+    assert (sent["new"], sent["waiting"]) == ({"proposed": 2}, {"conversations": 2})
+    assert sent["next"].startswith("2 lack some of their readers (2 each)")
+    assert "waiting" not in review("push", *TWO, *FILES)
+
+
+def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws: store.Workspace, review: Any) -> None:
+    sent = review("push", *TWO, *FILES, "--all")
+    assert sent["new"] == {"audit": 4, "proposed": 4}
+    assert sent["rows"] == {"ann": 6, "bo": 6}
+    blind = [row for row in rows_of(ws.root / "review" / "ann.csv") if "western" in row["text"]]
+    assert [(row["trait"], row["proposed"]) for row in blind] == [("*", "")]
+
+
+def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
+    """Two units for two people each: a minute each allows one for both, however large the budget is."""
+    assert review("push", *TWO, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
+    assert review("push", *TWO, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2
+
+
+def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
+    """Ann and bo have their files; this push writes that of di, who gets nothing. Nobody can reject a decoy unseen."""
+    review("push", *TWO, *FILES)
+    review_settings(ws.root, decoys=0.5)
+    review("push", *DI, *FILES)
+    assert store.read(ws, tables.DECOYS).is_empty()
+    review("push", *TWO, *FILES)
+    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
+    traits = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
+    assert decoy["trait"] in traits
