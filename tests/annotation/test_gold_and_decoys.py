@@ -7,13 +7,14 @@ import pytest
 
 from annotation.careless_reviewers import PAST
 from annotation.controls import readings
-from annotation.gold_and_decoys import decoys, results
+from annotation.gold_and_decoys import decoys, read_gold, results
 from annotation.page.tasks import Tasks, content
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from annotation.review_state import gather, queue, still_open
 from annotation.routing import UNIT, Plan, revoked, route, texts
 from annotation.tools import task_conversion
+from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_world import TEXTS
@@ -116,3 +117,19 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     assert not avoid & set(kept.select("reviewer", "trait").iter_rows())
     assert not planted.join(props.select("subject", "trait"), on=["subject", "trait"]).height
     assert not set(planted["trait"]) & SEVERE
+
+
+def test_gold_has_one_line_for_a_conversation_and_stays_what_it_was(tmp_path):
+    """With a line per trait only the last one would be the truth, and it could never be corrected."""
+    path, empty = tmp_path / "gold.jsonl", tables.GOLD.empty
+    line = '{{"conversation": "c3", "traits": ["{}", "torture"]}}\n'.format
+    path.write_text(f'{line("gore")}\n{{"item": "i1"}}\n{line("gore")}')
+    rows = read_gold(path, {"c3"}, TAXONOMY, empty)
+    assert rows.rows() == [("sensitivity", "c3", ["gore", "torture"])]
+    assert read_gold(path, {"c3"}, TAXONOMY, rows).equals(rows)
+    other = f"^{path}: c3 was gold for gore, torture before, and stays so: leave its line out$"
+    faults = [(line("gore") + line("needles"), empty, "gold.jsonl:2: c3 has two lines"), (line("needles"), rows, other)]
+    for text, known, why in faults:
+        path.write_text(text)
+        with pytest.raises(UsageError, match=why):
+            read_gold(path, {"c3"}, TAXONOMY, known)

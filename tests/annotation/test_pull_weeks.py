@@ -15,7 +15,7 @@ from tests.worlds.review_memory import Memory
 from tests.worlds.review_team import DI, FILES, OLD, TWO, given, rest
 from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import no
-from tests.worlds.settings import review_settings, taxonomy
+from tests.worlds.settings import taxonomy
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
@@ -138,19 +138,6 @@ def test_who_is_renamed_is_no_second_reader(
     push = ("review", "push", "--reviewer", "anna", *DI, "-C", ws.root)
     run = cli(*push)
     assert (run.code, run.err.count("\n"), "ann and anna are both" in run.err) == (1, 1, True)
-
-
-def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, cli: Any, tmp_path: Path) -> None:
-    """With a line per trait only the last one would be the truth, and it could never be corrected."""
-    gold = tmp_path / "gold.jsonl"
-    lines = [f'{{"conversation": "c3", "traits": ["{slug}"]}}\n' for slug in OLD]
-    gold.write_text("".join(lines))
-    review_settings(ws.root, gold=str(gold))
-    run = cli("review", "push", *TWO, *FILES, "-C", ws.root)
-    assert (run.code, run.err.count("\n"), "gold.jsonl:2: c3 has two lines" in run.err) == (1, 1, True)
-    assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
-    gold.write_text(lines[0] + lines[0])
-    assert review("push", *TWO, *FILES)["new"]["gold"] == 2
 
 
 def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace, review: Any) -> None:

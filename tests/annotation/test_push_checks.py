@@ -117,6 +117,7 @@ def test_gold_of_another_shape_is_one_line(ws, cli, row, says):
     review_settings(ws.root, gold="gold.jsonl")
     result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
     assert (result.code, result.err.count("\n"), f"gold.jsonl:1: {says}" in result.err) == (1, 1, True), result.err
+    assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
 
 
 def test_empty_workspaces_say_what_to_run_first(workspace, cli):

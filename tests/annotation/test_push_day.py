@@ -154,19 +154,6 @@ def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, r
     assert store.read(ws, tables.DECOYS).is_empty()
 
 
-def test_gold_that_says_something_else_than_before_is_told(
-    ws: store.Workspace, review: Any, cli: Any, tmp_path: Path
-) -> None:
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text('{"conversation": "c3", "traits": ["gore"]}\n')
-    review_settings(ws.root, gold=str(gold))
-    review("push", *TWO, *FILES)
-    review("push", *TWO, *FILES)
-    gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
-    run = cli("review", "push", *TWO, *FILES, "-C", ws.root)
-    assert (run.code, run.err.count("\n"), "c3 was gold for gore" in run.err) == (1, 1, True)
-
-
 def test_a_push_says_what_waits_and_for_whom(ws: store.Workspace, review: Any) -> None:
     sent = review("push", *ANN, *FILES)
     assert (sent["new"], sent["waiting"]) == ({"proposed": 2}, {"conversations": 2})

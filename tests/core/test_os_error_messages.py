@@ -17,6 +17,7 @@ from saferec_builder.core import os_error_messages as refusals
         (OSError(errno.ENOSPC, "No space left on device", "a.csv"), "a.csv: No space left on device: make room"),
         (OSError(errno.EROFS, "Read-only", "a", None, "b"), "a -> b: Read-only: let yourself write there"),
         (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
+        (MemoryError(), "not enough memory: give smaller files"),
         (shutil.Error([("a", "b", "[Errno 28] No space left"), ("c", "d", "[Errno 28] No space left")]), "make room"),
         (ValueError("parquet: underlying IO error: No space left on device (os error 28)"), "make room"),
         (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), "make room"),

@@ -136,7 +136,8 @@ def test_where_many_differ_the_interval_is_students():
     low, high = paired_shares(np.repeat([1.0, 0.0], [48, 2]))
     assert 0.8 < low < 0.96 < high == 1  # no difference of shares is above 1
     # 39 are too few, and so are 60 of whom one weighs as much as all others: (2 * 59)^2 / (59 + 59^2) = 3.9
-    assert np.diff(paired_shares(np.repeat([0.1, 0.0], [39, 61]))) > 0.04
+    few, enough = (np.diff(paired_shares(np.repeat([0.125, 0.0], [n, 100 - n]))) for n in (39, 40))
+    assert few > 0.04 > 0.03 > enough
     weights = np.repeat([59.0, 1.0], [1, 99])
     assert np.diff(paired_shares(values, weights)) > 0.5
 

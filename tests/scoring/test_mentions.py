@@ -7,8 +7,9 @@ from pytest import MonkeyPatch as Patch
 from saferec_builder.core import titles
 from saferec_builder.scoring import mentions
 from saferec_builder.scoring.answer_parser import finder, parse, tidied
+from saferec_builder.scoring.list_entry_parser import Entry
 from saferec_builder.scoring.mention_finder import Finder
-from saferec_builder.scoring.mentions import Beside, Reading, beside, title_finder
+from saferec_builder.scoring.mentions import Beside, Reading, beside, kept, title_finder
 from tests import DATA, ROOT
 
 FILMS = {"saw": ("Saw", 2004), "heat": ("Heat", 1995), "dead": ("Night of the Living Dead", 1968)}
@@ -125,6 +126,12 @@ def test_a_title_that_may_mean_another_work_is_named_as_that() -> None:
     assert {type(item) for item in named("Toy Story (1995)").named} == {str}
     for title in ("Toy Story (1996)", "Toy Story (1995) and Toy Story (1996)"):
         assert [(item, type(item)) for item in named(title).named] == [("toy", titles.Near)]
+
+
+def test_what_was_liked_or_is_left_out_is_no_entry_unless_nothing_else_is() -> None:
+    lines = ["Since you liked Heat (1995), try Toy Story (1995).", "I left out Saw (2004) because of its gore."]
+    heat, toy, saw = entries = [Entry(FILMS[item][0], FILMS[item][1], item) for item in ("heat", "toy", "saw")]
+    assert (kept(lines, entries), kept(lines, [heat, saw])) == ([toy], [heat, saw])
 
 
 def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
