@@ -140,6 +140,9 @@ def test_who_hands_back_an_answer_themselves_has_changed_their_mind():
     for changes, expected in (({}, ["2"]), ({"taxonomy": "t2"}, ["2", "1"]), ({"tool": HAND_BACK}, ["2", "1"])):
         rows = tables.REVIEWS.frame([star, handed_back | changes])
         assert last_words(rows)["review"].to_list() == expected
+    new = review_history.hand_back(tables.REVIEWS.frame([star]), tables.REVIEWS.frame([star]), "t1")
+    columns = ("subject", "reviewer", "trait", "verdict", "note", "tool", "taxonomy")
+    assert new.select(columns).rows() == [("c1", "bo", "*", None, tables.HANDED_BACK, HAND_BACK, "t1")]
     # the second time by the command: what bo took back is gone, and does not count again
     twice = [star, handed_back, handed_back | {"review": "3", "tool": HAND_BACK}]
     assert last_words(tables.REVIEWS.frame(twice))["review"].to_list() == ["3"]

@@ -219,6 +219,8 @@ def test_a_budget_is_kept_and_the_next_push_goes_on():
         assigned = pl.concat([assigned, added])
     assert assigned.select("subject", "reviewer").is_unique().all()
     assert max(Counter(assigned["reviewer"]).values()) <= 51
+    costs = dict(MIXED.group_by("subject").len().iter_rows())
+    assert sum(costs[c] for c in send(TEXT, MIXED, budget=50)["subject"]) == 50  # cheap tasks use what is left
 
 
 def test_the_suggestion_is_kept_from_one_of_two_readers_in_a_tenth_of_the_claims():

@@ -4,6 +4,7 @@ import pytest
 
 from saferec_builder.catalog import arithmetic, explain
 from saferec_builder.core import taxonomy, taxonomy as traits
+from saferec_builder.core.oracle import Rule
 from tests.worlds.shelves import ALIEN, merged, said, statement
 
 BLOOD, GORE = "Is there blood/gore", "Is there excessive gore"
@@ -102,6 +103,14 @@ def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself(
 def test_a_step_says_that_it_rests_on_the_worst_of_several_counts():
     steps = texts(gore(statement(ALIEN, BLOOD, yes=75, no=25), statement("title:Alien (1979)", BLOOD, yes=3, no=0)))
     assert "75 yes of 100, the worst of 2 counts that may be of the same people (voters" in steps[-1]
+
+
+def test_a_chance_is_told_with_what_it_leads_to():
+    outcomes = [arithmetic._outcome(p, Rule()) for p in (0.95, 0.949, 0.5, 0.02, float("nan"))]
+    leans = ": P(true) = 0.949, open, and nothing clears while it leans to yes"
+    assert outcomes[:2] == [": P(true) = 0.950, true", leans]
+    assert outcomes[2:4] == [": P(true) = 0.500, open", ": P(true) = 0.020, not true"]
+    assert outcomes[4] == ": open, for these voters hardly tell"
 
 
 def line(exact=True, name=False, **told):

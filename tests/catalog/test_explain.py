@@ -25,6 +25,8 @@ def test_an_id_is_understood_as_people_write_it(films):
     for name in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", alien):
         assert lookup.show(films, name).item["item"] == lookup.check(films, name, "gore").item == alien
     assert lookup.check(films, "tt0078748", "gore").word == "violated"
+    traits = [[risk.trait for risk in lookup.show(films, name).traits] for name in (alien, "Heat (1995)")]
+    assert traits == [["gore", "horror_scares"], []]
     with pytest.raises(UsageError, match="does not hold it"):
         lookup.show(films, "tt0000000")
 

@@ -44,3 +44,18 @@ def test_a_list_tells_two_works_of_a_title_apart():
     # one title alone is ambiguous, and a year in the list decides
     matches = known_works.match_list(index, ["War", "War (2012)"], "film")
     assert (matches["War"].match, year[matches["War (2012)"].item]) == ("ambiguous", 2012)
+    # bold, and a reason after it; what is in brackets may be another work's
+    matches = known_works.match_list(index, ["**War** (2012) - loud", "War (uncut) (2012)", "Old 1 (uncut)"], "film")
+    assert [(year[match.item], match.exact) for match in matches.values()] == [
+        (2012, True),
+        (2012, False),
+        (1941, False),
+    ]
+
+
+def test_a_film_without_a_year_whose_title_one_dated_film_has_may_be_its_twin():
+    emmas = (("Emma", None), ("Emma", 1996), ("Emma", 2020))  # it may be either
+    items, _ = _items(("Heat", 1995), ("Heat", None), *emmas, ("Up", 2009))
+    assert known_works.undated_twins(items).rows() == [("Heat", "csv:1", "csv:0")]
+    for others in (items.with_columns(domain=pl.lit("game")), items.filter(pl.col("year").is_not_null())):
+        assert known_works.undated_twins(others).rows() == []

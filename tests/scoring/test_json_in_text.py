@@ -35,6 +35,7 @@ def ids(text: str) -> list[str | None]:
         f"As strings:\n{json.dumps(NAMES)}\n(2 films)",
         f"{WIDE[:-2]}, // that is all\n]",
         WIDE[:-2] + ',\n  {"title": "Sa',
+        f"Films:\n{json.dumps({'liked': ['Saw (2004)'], 'movies': NAMES})}",
         # JSON that is no list of titles is passed over
         '1. Alien (1979) ["space"]\n2. Heat (1995) ["crime", "1990s"]',
         '- Alien (1979)\n  - Tags: ["Saw", "space"]\n- Heat (1995)',
@@ -55,7 +56,7 @@ def test_the_list_is_found_among_words_and_other_json(text):
     [
         {"user_preferences": ["thriller", "funny"], "recommendations": LIST},
         {"liked": ["Saw (2004)"], "user_likes": ["Saw (2004)"], "movies": NAMES},
-        {"thoughts": ["slow", "tense"], "for_tonight": LIST},
+        {"thoughts": ["slow", "tense"], "for_tonight": LIST, "seen_before": ["Saw (2004)"]},
         {"name": "Saw", "movies": NAMES},
         {"user": {"age": 30}, "response": {"recommended_movies": NAMES}},
         {"recommendations": {"1": LIST[0], "2": "Heat (1995)"}},
