@@ -44,15 +44,6 @@ def test_what_was_added_to_a_file_can_be_taken_back(
     assert review("pull", *FILES, older, path)["added"] == 0
 
 
-def test_a_wish_holds_for_what_gold_says(ws: store.Workspace, review: Any, tmp_path: Path) -> None:
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
-    review("opt-out", "ann", "needles")
-    review_settings(ws.root, gold=str(gold))
-    review("push", *TWO, *FILES)
-    assert given(ws, "c3") == ["bo"]
-
-
 def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review: Any) -> None:
     """No proposal has needles: ann finds them in c1. Bo has c1 open and opts out of needles; di gets it instead."""
     review("push", *TWO, *FILES)

@@ -106,11 +106,10 @@ def test_a_step_says_that_it_rests_on_the_worst_of_several_counts():
 
 
 def test_a_chance_is_told_with_what_it_leads_to():
-    outcomes = [arithmetic._outcome(p, Rule()) for p in (0.95, 0.949, 0.5, 0.02, float("nan"))]
-    leans = ": P(true) = 0.949, open, and nothing clears while it leans to yes"
-    assert outcomes[:2] == [": P(true) = 0.950, true", leans]
-    assert outcomes[2:4] == [": P(true) = 0.500, open", ": P(true) = 0.020, not true"]
-    assert outcomes[4] == ": open, for these voters hardly tell"
+    chances = {0.95: "true", 0.949: "open, and nothing clears while it leans to yes", 0.5: "open", 0.02: "not true"}
+    expected = {p: f": P(true) = {p:.3f}, {word}" for p, word in chances.items()}
+    assert {p: arithmetic._outcome(p, Rule()) for p in chances} == expected
+    assert arithmetic._outcome(float("nan"), Rule()) == ": open, for these voters hardly tell"
 
 
 def line(exact=True, name=False, **told):

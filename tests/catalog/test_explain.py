@@ -3,10 +3,8 @@
 import pytest
 
 from saferec_builder.catalog import adding, explain, lookup, merging
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.shelves import ALIEN, merged, said, statement
 
 
 def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_named(films):
@@ -22,7 +20,7 @@ def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_n
 
 def test_an_id_is_understood_as_people_write_it(films):
     alien = lookup.show(films, "Alien (1979)").item["item"]
-    for name in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", alien):
+    for name in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", "title:Alien (1979)", alien):
         assert lookup.show(films, name).item["item"] == lookup.check(films, name, "gore").item == alien
     assert lookup.check(films, "tt0078748", "gore").word == "violated"
     traits = [[risk.trait for risk in lookup.show(films, name).traits] for name in (alien, "Heat (1995)")]
@@ -57,12 +55,3 @@ def test_a_title_of_several_works_says_which_of_them_violates(films, tmp_path, c
     assert "candidate  Emma (1996) [film] imdb:tt0118308: violated\n" in output
     candidates = lookup.check(films, "Ailen (1979)", "gore").candidates
     assert candidates["verdict"].to_list() == [None]  # another title: it gets no verdict
-
-
-def test_a_verdict_is_asked_for_under_the_name_that_gaps_prints():
-    items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
-    votes = said(statement(ALIEN, yes=75, no=25))
-    verdicts = [
-        explain.judged(f"{p}Alien (1979)", None, traits.load()["gore"], items, links, votes) for p in ("", "title:")
-    ]
-    assert [verdict.word for verdict in verdicts] == ["violated"] * 2

@@ -64,8 +64,8 @@ def test_what_is_known_and_what_is_missing(ws):
 
 
 def test_merges_are_told_first_where_no_word_is_the_same_and_conflicts_apart(ws, cli, tmp_path):
-    store.append(ws, tables.CATALOG_ROWS, shelf(("movielens:1", "Alien (Director's cut)", 1979, [ALIEN])))
-    store.append(ws, tables.CATALOG_ROWS, shelf(("movielens:2", "Hot", 1996, ["imdb:tt0116191"])))
+    films = (("movielens:1", "Alien (Director's cut)", 1979, [ALIEN]), ("movielens:2", "Hot", 1996, ["imdb:tt0116191"]))
+    store.append(ws, tables.CATALOG_ROWS, shelf(*films))
     path = tmp_path / "id2info.json"
     path.write_text(json.dumps({"1": {"name": "Poison (1979)", "imdb_id": "tt0078748"}}))
     words = ("-C", ws.root)
@@ -73,10 +73,8 @@ def test_merges_are_told_first_where_no_word_is_the_same_and_conflicts_apart(ws,
     again = cli("catalog", "add", "redial", path, *words).out
     assert "  id conflicts (listed by `saferec-build catalog merges --conflicts`): 1\n" in again
     merges, columns = lookup.merges(ws), ("row", "by", "other")
-    assert merges.joined.select(columns).rows() == [
-        ("movielens:2", "imdb:tt0116191", "csv:imdb:tt0116191"),
-        ("movielens:1", ALIEN, f"csv:{ALIEN}"),
-    ]
+    joined = [("movielens:2", "imdb:tt0116191", "csv:imdb:tt0116191"), ("movielens:1", ALIEN, f"csv:{ALIEN}")]
+    assert merges.joined.select(columns).rows() == joined
     assert merges.conflicts.select(columns).rows() == [("redial:1", "id conflict", f"csv:{ALIEN}")]
     listed = cli("catalog", "merges", "--conflicts", *words).out  # ids alone do not show whether it is right
     assert f"redial:1 Poison (1979)  id conflict  csv:{ALIEN} Alien (1979)" in listed

@@ -1,5 +1,6 @@
 """Titles in free text: what counts as a title, where it begins and ends, and that none is guessed."""
 
+import tomllib
 from random import Random
 
 import polars as pl
@@ -12,6 +13,7 @@ from saferec_builder.scoring.mention_finder import Forms
 from saferec_builder.scoring.title_evidence import Place, evidence
 from saferec_builder.scoring.title_words import as_words
 from saferec_builder.sources import item_rows as made
+from tests import DATA
 
 FILMS = [
     *(("Alien", 1979), ("Suspiria", 1977), ("8½", 1963), ("Suspiria", 2018), ("It", 2017), ("Up", 2009)),
@@ -96,33 +98,10 @@ def test_what_is_a_title(shelf, text, found):
     assert [(text[m.start : m.end], names.get(m.item)) for m in catalog.in_text(finder, text)] == found
 
 
-@pytest.mark.parametrize(
-    ("text", "title", "words", "names"),  # words: their rarity, number and case
-    [
-        ("so My Zodiac.", "Zodiac", "2 1 caps", "before my|before2 so|after $.|article extra"),
-        ("We Four saw the shining", "shining", "1 1 lower",
-         "before the|before2 saw|after $|article missing|weak before the|weak after $"),
-        ('"Up"\n1. Zodiac, a film', "Up", "0 1 start", "before ^|after .|article none|quoted"),
-        ('"Up"\n1. Zodiac, a film', "Zodiac", "2 1 start",
-         "before ^|after ,|article none|line marked|line rare 2 marked"),
-        ("Jack Nicholson, in 2012", "Jack", "2 1 start",
-         "before ^|after nicholson|article none|before a name|names|names start|names before ^|line|line rare 2"),
-        ("Jack Nicholson, in 2012", "2012", "1 1 caps",
-         "before in|before2 ,|after $|article none|year|year caps|year before in"),
-        ("I like Tom Jack?", "Jack", "2 1 caps",
-         "before tom|before2 like|after $?|article none|after a name|names|names caps|names before tom"),
-        ("- The Ring\n", "The Ring", "1 2 caps",
-         "before ^|after $|article there|line alone marked|line rare 1 alone marked"),
-        ("SAW IS GREAT", "SAW", "0 1 none",
-         "before ^|after is|article none|weak before ^|weak after is|line|line rare 0"),
-        ("SAW IS", "SAW", "0 1 start", "before ^|after is|article none|line|line rare 0"),
-        ("my Happy Feet 5", "Happy Feet", "3 2 caps", "before my|before2 ^|after 5|article extra"),
-        ("Well, good morning", "good morning", "1 2 none",
-         "before ,|before2 ^|after $|article none|weak before ,|weak after $|talk|talk none|talk before ,"),
-        ("We saw dogville of Zodiac Oz Ran", "dogville of Zodiac Oz Ran", "5 4 some",
-         "before saw|before2 we|after $|article none"),
-    ],
-)  # fmt: skip
+EVIDENCE = tomllib.loads((DATA / "evidence.toml").read_text(encoding="utf-8"))["cases"]
+
+
+@pytest.mark.parametrize(("text", "title", "words", "names"), EVIDENCE)
 def test_the_evidence_at_a_place(text, title, words, names):
     read, form = as_words(text), as_words(title).words
     first = next(n for n in range(len(read.words)) if read.words[n : n + len(form)] == form)
