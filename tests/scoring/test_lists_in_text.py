@@ -116,7 +116,7 @@ def test_a_film_in_a_reason_is_no_second_one(reason):
     [
         "1 Alien (1979)\n2 Heat (1995)",
         "#1 Alien (1979)\n#2 Heat (1995)",
-        "1. Alien 2. Heat",
+        *("1. Alien 2. Heat", "1. Alien - space\n2. Heat - crime"),
         "**#1** Alien\n**#2** Titanic (1997)",
         "1\ufe0f\u20e3 Alien (1979)\n2\ufe0f\u20e3 Heat (1995)",
         "1. Alien (1979): 1) slow 2) tense\n2. Heat (1995): 1) slick 2) long",
