@@ -40,6 +40,7 @@ def test_what_is_known_of_a_work():
     assert (obscure.pull(), well_known.pull()) == (pytest.approx(-0.63), pytest.approx(6.632, abs=1e-3))
     company = undated.company([_work(1999, 0.0, "horror"), _work(None, 0.0, "horror", "drama"), _work(2001, 0.0)])
     assert company == Company(None, {"horror": 2 / 3, "drama": 1 / 3})  # two years are not enough for a period
+    assert undated.company([_work(year, 0.0) for year in (1940, None, 1957, 1950)]).year == 1950
     assert undated.likely("abc", [0.05, 0.9, 0.049]) == ("b", "a")
 
 
