@@ -53,6 +53,7 @@ class Interval(BaseModel):
     mean: float | None = Field(allow_inf_nan=False)
     low: float | None = Field(None, allow_inf_nan=False)
     high: float | None = Field(None, allow_inf_nan=False)
+    n: int | None = None  # users that the metric applies to; None in reports of older programs
 
 
 class Slice(BaseModel):

@@ -8,7 +8,7 @@ from typing import Any
 
 Row = dict[str, Any]
 Run = Mapping[str, Any]  # of a report.json: name, label, metrics, slices
-Interval = Mapping[str, Any]  # mean, low, high: numbers, or all null
+Interval = Mapping[str, Any]  # mean, low, high, and n of users: numbers, or all null
 Box = tuple[float, float, float]  # of a label: its start, its end, its baseline
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 LETTER = 7.0  # width of an average letter of a label, in pixels
@@ -83,9 +83,9 @@ def counts(largest: int, most: int = 5) -> list[int]:
 
 
 def metric(run: Run, name: str, k: int) -> Interval:
-    """Returns the interval {mean, low, high} of `name@k`, else of `name`; of nulls if the run has neither."""
+    """Returns the interval {mean, low, high, n} of `name@k`, else of `name`; of nulls if the run has neither."""
     metrics: Mapping[str, Interval] = run["metrics"]
-    return metrics.get(f"{name}@{k}") or metrics.get(name) or {"mean": None, "low": None, "high": None}
+    return metrics.get(f"{name}@{k}") or metrics.get(name) or {"mean": None, "low": None, "high": None, "n": None}
 
 
 def _high(values: Interval) -> float:

@@ -75,12 +75,15 @@ def test_columns_of_runs_are_named_for_what_they_count(told: Any, tmp_path: Path
         f"condition={name}": {"n": n, "metrics": both["metrics"]}
         for name, n in (("injected", 2), ("none", 2), ("own_words", 10))
     }
+    one = {"recall@10": {"mean": 1.0, "low": 0.0, "high": 1.0, "n": 1}}  # stood as 1.000 of all users
+    both["slices"]["condition=injected"] = {"n": 2, "metrics": both["metrics"] | one}
     runs = page.read_runs(results(tmp_path / "both", both, run("b", length=9.0)))
     text = text_of(page.render(gather(told[0]) | {"runs": [runs]}))
     assert (
         "12 with a sensitivity (2 of them by an injected sentence of ours; without it they also count as users" in text
     )
-    assert "condition users a b injected 2" in text and "A user counts in each row" in text
+    assert "condition users a b injected 2 0.200 0.180–0.220 recall 1.000 0.000–1.000 n 1 n/a" in text
+    assert "A user counts in each row" in text
     assert "10.0 Guard" not in text and "10.0 b" in text and "9.0 9.0–9.0" in text
     assert "also what had no verdict" in text.split("Found in the source files")[0]
 
