@@ -21,10 +21,12 @@ STRADDLES = "straddles split"
 NO_ITEM = "no linked item"
 NO_REQUEST = "no request before the answer"
 UNREVIEWED = "reviewed by nobody"
-WITHHELD = "has a withheld trait"
+WITHHELD = "has or may have a withheld trait"  # `unsure` is may
+_OLD_WITHHELD = "has a withheld trait"  # the same in releases of older programs
 REPEATED = "answer in a train request"
 NOT_BACK = "text not put back: "  # before the reason of exports/rebuild.py
-_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, REPEATED)  # in `conversations`, but without a row to learn from
+# in `conversations`, but without a row to learn from
+_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, _OLD_WITHHELD, REPEATED)
 
 _IDS = pl.List(pl.String)
 _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
