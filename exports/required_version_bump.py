@@ -1,6 +1,6 @@
 """Computes which version bump a release needs, from its changes since the one before: patch, minor or major.
 
-patch   changed labels, verdicts or texts of rows that both have
+patch   changed labels, verdicts or texts of rows, if every row stays: `sft` has none where no item is clear any more
 minor   new rows, columns, configs or traits
 major   removed rows, columns or traits; all texts of a source removed, or added to one without texts; another split,
         another schema, another meaning of a label
@@ -19,6 +19,7 @@ from exports.checks import check_version
 from exports.folder import data_file, facts_of, versions
 from exports.formats import schemas
 from exports.manifest_types import Facts
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.release_files import SUMS
@@ -227,11 +228,13 @@ def moves(config: str, before: Draft, after: Draft) -> tuple[int, int, int]:
 def _row_changes(config: str, before: Draft, after: Draft) -> Iterator[Change]:
     removed, added, moved = moves(config, before, after)
     if moved and config != "reviews":
-        yield Change("major", f"{moved} rows of {config} are in another split")
+        yield Change(
+            "major", many(moved, f"row of {config} is in another split", f"rows of {config} are in another split")
+        )
     if removed:
-        yield Change("major", f"{removed} rows of {config} are gone")
+        yield Change("major", many(removed, f"row of {config} is gone", f"rows of {config} are gone"))
     if added:
-        yield Change("minor", f"{added} rows of {config} are new")
+        yield Change("minor", many(added, f"row of {config} is new", f"rows of {config} are new"))
     if not (removed or added or moved or _same(config, before, after)):
         yield Change("patch", f"rows of {config} changed")
 

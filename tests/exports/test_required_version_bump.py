@@ -65,7 +65,7 @@ def test_a_version_says_how_much_changed(workspace, cli):
     assert manifest(ws, "1.0.1")["changes"][0].startswith("patch: ")
     world.fill(ws, rows, labels[-1:])
     result = cli("release", "1.0.2", "-C", ws.root)
-    assert result.code == 1 and "are new since 1.0.1: take 1.1.0 or higher" in result.err
+    assert result.code == 1 and "1 row of conversations is new since 1.0.1: take 1.1.0 or higher" in result.err
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
     result = cli("release", "1.0.2", "-C", ws.root)
     assert result.code == 1 and "take 1.2.0 or higher" in result.err  # 1.1.0 exists and would be refused
