@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 from exports.card import percent
 from exports.report import PAGE, plots
 from exports.report.gather import Figures, gather
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.scoring.linear_text import ENOUGH
@@ -178,6 +179,7 @@ def _template() -> jinja2.Template:
         "ENOUGH": ENOUGH,
         "RAW": RAW,
         "metric": plots.metric,
+        "many": many,
         "slices": slices,
     }
     return environment.get_template("report.html")

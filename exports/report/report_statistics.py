@@ -139,9 +139,9 @@ def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFr
     """Compares each proposer with people's labels: {kind, proposer, version, read, total, traits, sure}.
 
     total, traits: `rates` of all traits and per trait. sure: precision per band of confidence (CONFIDENCES). Only texts
-    that the proposer read count. A claim without a settled label is `open`, and so is one that became a label `auto`:
-    it would confirm itself. There is no recall: people look where something was proposed, so nearly all that they
-    confirmed had been proposed. The audit bounds what is missed (workload.missed).
+    that the proposer read count. A claim of which people are unsure is `unsure`; one without a verdict is `open`, and
+    so is one that became a label `auto`: it would confirm itself. There is no recall: people look where something was
+    proposed, so nearly all that they confirmed had been proposed. The audit bounds what is missed (workload.missed).
     """
     labels = labels.filter(pl.col("method") != "auto")
     keys = ["kind", "proposer", "version"]
@@ -173,12 +173,14 @@ def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
 
 
 def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -> Mapping[str, Counter[str]]:
-    """Returns trait -> how many claims are right, wrong or open, and how many sensitivities were missed."""
+    """Returns trait -> how many claims are right, wrong, unsure or open, and how many sensitivities were missed."""
     unit = ["subject", "trait", "digest"]
     judged = labels.join(texts.select("subject", "digest").unique(), on=["subject", "digest"], how="semi")
     claimed = claims.select(unit).unique().with_columns(claimed=True)
     both = claimed.join(judged.select(*unit, "verdict"), on=unit, how="full", coalesce=True)
-    outcome = pl.col("verdict").replace_strict({"present": "right", "absent": "wrong"}, default="open")
+    outcome = pl.col("verdict").replace_strict(
+        {"present": "right", "absent": "wrong", "unsure": "unsure"}, default="open"
+    )
     word = pl.when("claimed").then(outcome).when(pl.col("verdict") == "present").then(pl.lit("missed"))
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for trait, outcome, n in both.select("trait", outcome=word).drop_nulls().group_by("trait", "outcome").len().rows():
@@ -187,8 +189,8 @@ def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -
 
 
 def rates(counts: Mapping[str, int]) -> Row:
-    """Returns {right, wrong, missed, open, precision}; precision is (mean, low, high), or None without claims."""
-    words = {word: counts.get(word, 0) for word in ("right", "wrong", "missed", "open")}
+    """Returns {right, wrong, missed, unsure, open, precision}; precision is {mean, low, high}, or None."""
+    words = {word: counts.get(word, 0) for word in ("right", "wrong", "missed", "unsure", "open")}
     return words | {"precision": proportion(words["right"], words["right"] + words["wrong"])}
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from saferec_builder.cli.output import Folder, Json
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import truth
 from saferec_builder.proposing import evaluation, human_labels as ground_truth
@@ -45,7 +46,8 @@ def propose_score(
 
 
 def _lines(score: Score, gold: str) -> list[str]:
-    judged = f"{score.read:,} read whose truth is known, {score.open:,} claims on them that it says nothing about"
+    left_open = f"{many(score.open, 'claim', 'claims')} on them left open (unsure, or not judged)"
+    judged = f"{score.read:,} read whose truth is known, {left_open}"
     lines = [f"{score.proposer} against {gold}: {judged}"]
     lines += [_line(slug, rates) for slug, rates in score.traits.items()] + [_line("all", score.all)]
     lines += [f"recall (R, F, found) is {score.recall_is}"] if score.recall_is else []

@@ -137,7 +137,7 @@ def test_every_line_of_a_score() -> None:
         proposer="some", ece_of_traits_with_50=0.3, ece_calibrated=0.0, deletion=Deletion(9, 8, 0.75),
     )  # fmt: skip
     lines = [
-        "some against demo: 1,000 read whose truth is known, 2 claims on them that it says nothing about",
+        "some against demo: 1,000 read whose truth is known, 2 claims on them left open (unsure, or not judged)",
         "  all                  P 0.50  R   -   F 0.25  (1/2 right, 1/4 found)",
         "isotonic, held out, only of traits with 50 judged claims: ECE 0.300 -> 0.000",
         "deletion test: 0.75 of 8 claims fell without their evidence",

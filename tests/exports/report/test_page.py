@@ -177,7 +177,7 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
         "Blood and gore 19 19 + 0",
         "How the 39 verdicts came about",
-        "1 proposals confirmed, 1 refused, 18 sensitivities that it did not call present.",
+        "1 proposal confirmed, 1 refused, 18 sensitivities that it did not call present.",
     ):
         assert fact in text, fact
     assert "found in 1 conversations read" not in page.render(gather(ws) | {"runs": []})

@@ -118,16 +118,19 @@ def test_a_trait_counts_its_present_labels_by_form() -> None:
 
 
 def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
-    # gore: a right, b wrong, c missed; d was not read, so its label is not a miss; needles: a claimed, without a label
+    # gore: a right, b wrong, c missed; d was not read, so its label is not a miss; needles: a claimed, without a label;
+    # of b, which people settled as unsure, the page said that it had no verdict
     proposers = figures.proposers(
-        frame(tables.PROPOSALS, claim(A), claim(B), claim(C, verdict="unsure"), claim(A, "needles")),
+        frame(
+            tables.PROPOSALS, claim(A), claim(B), claim(C, verdict="unsure"), claim(A, "needles"), claim(B, "needles")
+        ),
         frame(tables.READINGS, reading(A), reading(B), reading(C)),
-        labels(label(A), label(B, verdict="absent"), label(C), label(D)),
+        labels(label(A), label(B, verdict="absent"), label(C), label(D), label(B, "needles", verdict="unsure")),
         TAXONOMY,
     )
     assert len(proposers) == 1
     total = proposers[0]["total"]
-    assert [total[key] for key in ("right", "wrong", "missed", "open")] == [1, 1, 1, 1]
+    assert [total[key] for key in ("right", "wrong", "missed", "unsure", "open")] == [1, 1, 1, 1, 1]
     assert total["precision"]["mean"] == 0.5 and "recall" not in total
     by_trait = {row["slug"]: row for row in proposers[0]["traits"]}
     assert list(by_trait) == ["gore", "needles"]
