@@ -40,6 +40,7 @@ class LabelBounds:
     false_pooled: FalseShare | None = None
     unassigned: int = 0  # open conversations that are assigned to nobody
     unsure: int = 0  # conversations to read, or drawn, that people have settled as unsure: they stay open
+    unread: int = 0  # conversations drawn after the last one with a sure label, without those that are settled
     blind: Blind = NOBODY  # how these reviewers answered on known, unsuggested sensitivities
     apart: float | None = None  # the share of `pooled`, at a level at which it holds together with `blind`
     claimed: int = 0  # each of them is read
@@ -80,14 +81,17 @@ def bounds(
         sure = {subject for subject, trait in auto if trait == slug}
         audits[slug] = sampling_design.audit(strata, sampling_design.states(verdicts, slug), verdicts, sure)
     open_subjects = {subject for subject in strata.read if of_any.get(subject) is None}
-    counted = sampling_design.subjects_drawn(strata, verdicts)[: len(of_all.outcomes)]
+    drawn = sampling_design.subjects_drawn(strata, verdicts)
+    counted, later = drawn[: len(of_all.outcomes)], drawn[len(of_all.outcomes) :]
     open_of_zone = [subject for subject in counted if of_any.get(subject) is None]
+    unread = [s for s in later if of_any.get(s) is None and not _is_settled(verdicts.get(s, {}), slugs)]
     assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return replace(
         from_audits(audits, of_all, blind),
         gold=_on_gold(verdicts, gold, slugs),
         unassigned=len(open_subjects - assigned),
         unsure=sum(_is_settled(verdicts.get(s, {}), slugs) for s in (*open_subjects, *open_of_zone)),
+        unread=len(unread),
         claimed=len(strata.read) - len(strata.undrawn),
         undrawn=len(strata.undrawn),
         zone=len(strata.zone),
@@ -173,22 +177,27 @@ def of_items(items: LabelBounds | None) -> dict[str, str]:
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:
-    """The next thing to do: labels for what was chosen or drawn, then audits for the closest trait."""
+    """The next thing to do: labels for what was chosen or drawn, then audits for the closest trait; and what is settled
+    as unsure, as the bounds count it beside what waits."""
     if bounds.undrawn:
         text = "were mined since the last push that draws audits, or before the first"
         remedy = "`review push`, with `audit` above 0 in [review]"
         return f"{bounds.undrawn:,} conversations {text}: what is not known of them counts as missed: {remedy}"
-    if waiting := max(bounds.pooled.open + bounds.pooled.holes - bounds.unsure, 0):
-        text = f"{waiting:,} conversations, proposed or drawn, may hold something that nobody is sure of yet"
-        waits = f"; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else ""
-        return f"{text}: each counts as missed until people agree{waits}"
     steps = []
+    if waiting := max(bounds.pooled.open + bounds.pooled.holes - bounds.unsure, 0):
+        text = many(waiting, "conversation", "conversations")
+        text += ", proposed or drawn, may hold something that nobody is sure of yet"
+        waits = f"; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else ""
+        steps.append(f"{text}: each counts as missed until people agree{waits}")
+    if bounds.unread:
+        drawn = many(bounds.unread, "conversation was drawn and is", "conversations were drawn and are")
+        steps.append(f"{drawn} not read yet: no bound counts them until they are")
     if bounds.unsure:
         one, more = "conversation is settled as unsure and counts", "conversations are settled as unsure and count"
         unsure = f"{many(bounds.unsure, one, more)} as missed, whatever else is read"
         steps.append(f"{unsure}: `browse labels --verdict unsure` shows what is doubtful")
     needed = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
-    if needed:
+    if needed and not (waiting or bounds.unread):
         slug = min(needed, key=lambda name: needed[name] or 0)
         audits = f"{needed[slug]:,} more audits lower the bound of {slug} to {100 * confidence_bounds.ALPHA:.0f} %"
         steps.append(f"{audits}: raise `audit` in [review] or take `--all`, and `review push`")

@@ -199,9 +199,8 @@ def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     settled = "20 conversations are settled as unsure and count as missed"
     assert (result.unsure, (bounds.lowers_most(result) or "")[: len(settled)]) == (20, settled)
     verdicts["p19"]["gore"] = None
-    assert (bounds.lowers_most(told(rows, verdicts, current=ids)) or "").startswith(
-        "1 conversations, proposed or drawn"
-    )
+    both = bounds.lowers_most(told(rows, verdicts, current=ids)) or ""
+    assert both.startswith("1 conversation, proposed or drawn, may") and "; 19 conversations are settled" in both
 
 
 def test_what_is_settled_as_unsure_hides_nothing_that_waits():
@@ -216,6 +215,8 @@ def test_what_is_settled_as_unsure_hides_nothing_that_waits():
     assert (bounds.lowers_most(result) or "").endswith("3 of them wait to be assigned: `review push`")
     verdicts[drawn[0]] = verdicts[drawn[0]] | {"gore": "unsure"}  # before sure ones: it counts
     assert told(rows, {c: verdicts[c] for c in drawn}, current=ids).unsure == 1
+    unread = bounds.lowers_most(told(rows, {c: verdicts[c] for c in drawn[:4]}, given(*drawn), current=ids)) or ""
+    assert "; 4 conversations were drawn and are not read yet: no bound" in unread  # it named the three alone
 
 
 def test_of_any_trait_fewer_wait_than_of_one_and_the_words_say_why():

@@ -23,13 +23,15 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
 ) -> None:
     # 5 of 50 audited count as missed: two are positives, three have no label; of the others six were found later
     bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3, elsewhere=6))
-    label_bounds = bounds.LabelBounds({}, bound, [], {"units_present": 0, "units_absent": 0})
+    none = certificates.bound(certificates.Audit(0, 1_500, (0,) * 700))
+    label_bounds = bounds.LabelBounds({"needles": none}, bound, [], {"units_present": 0, "units_absent": 0})
     missed = workload.missed(label_bounds, traits.load())
     text = text_of(page.render(gather(workspace) | {"runs": [], "missed": missed}))
     found = "46 were found outside the audit; "
     assert f"{found}50 of 100 unsent conversations were audited, 2 of them held something." in text
-    assert "In 3 that were proposed or drawn none is found and not all is sure yet" in text
-    assert "they count as missed (3 of them among the audited)" in text
+    assert "In 3 conversations that were proposed or drawn none is found and not all is sure yet" in text
+    assert "each counts as missed (3 of them among the audited)" in text
+    assert "none found; it may still be in 5 conversations at most" in text
 
 
 @pytest.mark.slow
