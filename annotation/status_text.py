@@ -22,6 +22,9 @@ BOUNDED = (  # what the words of the bounds mean
     "relative to these reviewers: without what they overlook themselves, which blind controls measure",
     controls.MEANING,
 )
+RANKED = (
+    "likely right: the share of all their verdicts, mostly absent, that a model of them believes; it knows no ruling"
+)
 OVERLOOKED = "missed, with what readers overlook"
 FOLDED = 3  # from this many on, traits with the same words share a row, and are named below the table
 WIDTH = 80  # characters of a line of their names
@@ -113,7 +116,8 @@ def _has_finished_task(person: Mapping[str, object]) -> bool:
 def _people(status: ReviewStatus) -> list[str]:
     names = list(dict.fromkeys(name for row in status.reviewers.values() for name in row))
     rows = [[reviewer, *(_cell(row.get(name)) for name in names)] for reviewer, row in status.reviewers.items()]
-    return _table(["reviewer", *(name.replace("_", " ") for name in names)], rows)
+    ranked = [RANKED] if "likely_right" in names else []
+    return _table(["reviewer", *(name.replace("_", " ") for name in names)], rows) + ranked
 
 
 def _table(heads: Cells, rows: Iterable[Cells], words: int = 1) -> list[str]:

@@ -64,6 +64,7 @@ BUSY = """
 reviewer   tasks  open  seconds  likely right  blind controls        flagged  rejected
 ann       14,145     3       22         0.998               3  decoys, speed         -
 bo             2     2        -             -               -              -         1
+likely right: the share of all their verdicts, mostly absent, that a model of them believes; it knows no ruling
 """
 
 
