@@ -86,7 +86,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(reviews), taxonomy),
         "missed": workload.missed(bounds, taxonomy),
-        "effort": workload.effort(standing, labels),
+        "effort": workload.effort(state.assignments, standing, labels),
         # under names for this page only, by which nobody finds reviews in a release
         "load": workload.load(
             tasks, state.standing, taxonomy, lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]

@@ -1,6 +1,6 @@
 """Computes the cost and yield of reviewing: tasks per reviewer, sensitivities found, bounds on what labels miss.
 
-reads  tasks and their states, standing reviews (column `out`), labels, the bounds of the blind audit
+reads  tasks and their states, assignments, standing reviews (column `out`), labels, the bounds of the blind audit
 gives  plain rows for the report, with the names that the caller gives to reviewers
 """
 
@@ -44,9 +44,12 @@ def _sum(column: str) -> pl.Expr:
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 
-def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
-    """Returns {read, found, points: [(conversations read, sensitivities found)]} in the order of the reviews."""
-    read = standing.filter(pl.col("out").is_null(), kind="sensitivity")["subject"].unique(maintain_order=True)
+def effort(assignments: pl.DataFrame, standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
+    """Returns {read, found, points: [(conversations read, sensitivities found)]} in the order of the assignments:
+    files have no times, and an answer that had to be mended comes last, whenever its text was read."""
+    counted = standing.filter(pl.col("out").is_null(), kind="sensitivity")["subject"]
+    given = assignments.filter(kind="sensitivity")["subject"]
+    read = given.filter(given.is_in(counted.implode())).append(counted).unique(maintain_order=True)
     by_subject = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
     total, points = 0, [(0, 0)]
     step = max(1, len(read) // POINTS)
