@@ -1,6 +1,6 @@
 """The types of a report, and its table as text: no line is wider than a terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import NotRequired, TypedDict
 
@@ -70,7 +70,10 @@ def show(runs: Sequence[Result], k: int) -> str:
     compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
     if compared:
         differences = {run["name"]: run.get("everyone", run)["difference"] for run in compared}
-        lines += ["", f"difference to {compared[0]['against']}, user by user", *_tables(differences, k)]
+        full = {name for name, figures in parts[ALL].items() if figures["metrics"]["length"]["mean"] == k}
+        same = full if compared[0]["against"] in full else set[str]()
+        title = f"difference to {compared[0]['against']}, user by user"
+        lines += ["", title, *_tables(differences, k, same_length=same)]
     names = {"everyone": ALL, "main": REST if REST in parts else ALL}
     for part in runs[0].get("to_guard", ()):
         differences = {run["name"]: run["to_guard"][part] for run in runs if "to_guard" in run}
@@ -127,22 +130,28 @@ def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
     return wrap(f"fewer than {LEAST} users, too few for any conclusion: {', '.join(few)}", WIDE) if few else []
 
 
-def _tables(by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = ()) -> list[str]:
-    """Returns the tables one below the other; `unlike` is the note below the table of safety."""
+def _tables(
+    by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = (), same_length: Collection[str] = ()
+) -> list[str]:
+    """Returns the tables one below the other; `unlike` is the note below the table of safety, `same_length` as in
+    `_table`."""
     lines = [*_table(by_run, k, ANSWERS), "", *_table(by_run, k, SAFETY), *unlike]
     if any(metrics[_metric(head, k)]["n"] for metrics in by_run.values() for head in BESIDE):
         lines += ["", *_table(by_run, k, BESIDE)]
-    return [*lines, "", *_table(by_run, k, FORM)]
+    return [*lines, "", *_table(by_run, k, FORM, same_length)]
 
 
-def _table(by_run: Mapping[str, Intervals], k: int, columns: Sequence[str]) -> list[str]:
+def _table(
+    by_run: Mapping[str, Intervals], k: int, columns: Sequence[str], same_length: Collection[str] = ()
+) -> list[str]:
+    """same_length: the runs, in a table of differences, whose lists all have k items as those of the other run do."""
     any_run = next(iter(by_run.values()))
     heads = [head for head in columns if _metric(head, k) in any_run]
     rows = [[f"at k = {k}", *heads]]
     for name, metrics in by_run.items():
         cells = [metrics[_metric(head, k)] for head in heads]
         ranges = [
-            _range(cell, in_every_list=head == "length" and cell["mean"] == k)
+            _range(cell, in_every_list=head == "length" and (cell["mean"] == k or name in same_length))
             for head, cell in zip(heads, cells, strict=True)
         ]
         rows += [[name, *map(_mean, cells)], ["  95 %", *ranges]]

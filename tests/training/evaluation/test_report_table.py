@@ -31,6 +31,12 @@ def test_a_length_that_cannot_vary_has_no_interval(release, rows):
     every, some = (score({"u7": list("adje"), "u8": last}, rows, release) for last in (list("cfde"), list("cfd")))
     form = show([run("a", every), run("b", some)], 4).split("\n\n")[2].splitlines()
     assert form[2].endswith("  in every list") and form[4].split()[-1].startswith("0.")  # of two users
+    # a difference of two such systems was 0.000 with -0.660..0.660 below it
+    lists = {"u7": list("adje"), "u8": list("cfde")}
+    for second, same in ((lists, True), (lists | {"u8": list("cfd")}, False)):
+        compared = run("b", score(second, rows, release, against=lists), "a")
+        differences = show([run("a", every), compared], 4).split("difference to a")[1].splitlines()
+        assert differences[-2].endswith("  in every list") == same
 
 
 def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
