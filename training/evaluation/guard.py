@@ -24,6 +24,7 @@ from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
+from saferec_builder.scoring.mention_finder import in_text
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Release, Row, clear, listing, open_release, rows
 from training.evaluation import ranking
@@ -67,7 +68,8 @@ class Guard:
 
     def answers(self, table: Sequence[Row], progress: Progress | None = None) -> dict[str, list[str]]:
         """Returns conversation -> k unseen items of the row's domain; fewer only if too few are clear."""
-        pairs = counted([*zip(table, self.heard(table), strict=True)], progress)
+        heard = self.heard(table)
+        pairs = counted([*zip(self._with_seen(table), heard, strict=True)], progress)
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in pairs}
 
     def student_rows(self, table: Sequence[Row], progress: Progress | None = None) -> list[Row]:
@@ -98,8 +100,13 @@ class Guard:
                 f"none of {len(entries)} entries is an item of the release, the first is {entries[0]!r}: expected ids"
                 " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
             )
-        triples = zip(lists, table, self.heard(table), strict=True)
+        triples = zip(lists, self._with_seen(table), self.heard(table), strict=True)
         return [self._protected(ranked, row, heard) if heard else [*ranked] for ranked, row, heard in triples]
+
+    def _with_seen(self, table: Sequence[Row]) -> list[Row]:
+        """Returns the rows, those without `seen` with the items that the person names: no list gives them back."""
+        names = ((row, in_text(self.release.mentions, request(row)) if "seen" not in row else ()) for row in table)
+        return [{"seen": [*dict.fromkeys(name.item for name in found if name.item)], **row} for row, found in names]
 
     def _protected(self, items: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
         kept = clear(self.release.oracle, items, heard)
@@ -188,17 +195,22 @@ def learned_from(train: Sequence[Row]) -> int:
 
 
 def new_request(
-    text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
+    text: str | Sequence[str],
+    claims: Collection[str] = (),
+    seen: Collection[str] | None = None,
+    domain: str | None = None,
 ) -> Row:
-    """Returns a row for `Guard.protect` and `heard`. text: one message, or the person's messages in order. claims:
-    traits that rules (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids."""
-    messages, claims, seen = ([value] if isinstance(value, str) else [*value] for value in (text, claims, seen))
+    """Returns a row for `Guard.protect`, `answers` and `heard`. text: one message, or the person's messages in order.
+    claims: traits that rules (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids of what
+    the person has seen, by default the items that the text names. domain: of the items to recommend, if it is known."""
+    messages, claims, ids = ([value] if isinstance(value, str) else [*value] for value in (text, claims, seen or ()))
     if isinstance(text, Mapping) or not all(isinstance(message, str) for message in messages):
         raise TrainingError(
             "new_request: found a message that is no text: expected its content, what the person said, as str"
         )
     prompt = [{"role": "user", "content": message} for message in messages]
-    return {"conversation": "", "prompt": prompt, "claims": claims, "seen": seen, "domain": domain}
+    row: Row = {"conversation": "", "prompt": prompt, "claims": claims, "domain": domain}
+    return row if seen is None else {**row, "seen": ids}
 
 
 def _check_requests(table: object) -> None:

@@ -84,6 +84,16 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
         guard.protect([["a"], ["b"]], [plain])
 
 
+def test_what_the_request_names_is_not_given_back(guard):
+    """Three of 20 changed lists were filled with a film that the person had named in the request."""
+    guard = dataclasses.replace(guard, hearing=None)
+    text = "I loved Item D (2004) and Item E (2005)."
+    [safe], [all_seen] = (guard.protect([list("abcj")], [new_request(text, "gore", *seen)]) for seen in ((), ([],)))
+    assert sorted(safe) == [*"fghi"] and set(all_seen) & set("de")  # seen=[] says that nothing was seen
+    assert guard.protect([["d"]], [new_request(text, "gore")]) == [["d"]]  # what the recommender itself gives stays
+    assert not set(guard.answers([new_request(text, "gore")])[""]) & set("de")
+
+
 def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
     deaf = dataclasses.replace(guard, hearing=None)
     assert new_request("x", "gore", "tt1") == new_request("x", ["gore"], ["tt1"])
