@@ -108,8 +108,10 @@ def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: 
     assert [(n, c["key"]) for n, c in cards[0].items()] == [(n, c["key"]) for n, c in cards[1].items()]
     lines = two.stdout.splitlines()
     places = [lines.index(f"{stage}:") for stage in ("start", *MODELS)]
-    steps = [*lines[2:4], *lines[5:7], *lines[8:10], *lines[11:13]]
-    assert places == [0, 1, 4, 7, 10] and all(line.startswith("  step ") for line in steps)
+    steps = [line for place in places[1:] for line in lines[place + 1 : place + 3]]
+    assert places == [0, 1, 5, 9, 13] and all(line.startswith("  step ") for line in steps)
+    kept = [f"  kept: the model of step {cards[0][name]['validation']['step']}, the highest score" for name in MODELS]
+    assert [lines[place + 3] for place in places[1:]] == kept
     assert two.stdout.split("at k = 4")[1] == alone.stdout.split("at k = 4")[1]
 
 

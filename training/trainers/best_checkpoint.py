@@ -42,6 +42,8 @@ class Keeper(TrainerCallback):
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         self.check(state.global_step, rest["model"])
+        if self.best:
+            say(f"  kept: the model of step {self.best['step']}, the highest score")
 
     def check(self, step: int, model: CausalLM) -> None:
         if any(line["step"] == step for line in self.lines):
