@@ -155,7 +155,9 @@ def render(figures: Figures) -> str:
 
 def _other(judged: plots.Row, current: plots.Row | None) -> str | None:
     """Says why a report is about another release than the page, so that its figures do not apply; None if it is not."""
-    if not current or (current["name"], current["version"]) != (judged["name"], judged["version"]):
+    if not current:
+        return "this workspace has no release"
+    if (current["name"], current["version"]) != (judged["name"], judged["version"]):
         return "another release than the one above"
     if judged["digest"] not in (None, current["digest"]) and not judged["rebuilt_from"]:
         return "not the one above, though of the same name and version"

@@ -289,7 +289,7 @@ def as_text(report: Report, table: Sequence[Row]) -> str:
     text = show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
     if none := report["unanswerable"]:
         sensitive = sum(bool(row["traits"]) for row in table)
-        text += f"\nof {sensitive:,} requests with a sensitivity {none:,} have traits for which no item is clear:"
+        text += f"\nof {sensitive:,} requests that tell a sensitivity {none:,} have traits for which no item is clear:"
         text += " whatever is shown, svr_upper is 1 for these"
     return text
 

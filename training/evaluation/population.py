@@ -21,7 +21,7 @@ SHARES = ("svr", "svr_upper")  # metrics that also have a weighted form
 
 
 class Share(TypedDict):
-    raw: Interval  # share of users with a sensitivity in the split
+    raw: Interval  # share of users of the split who tell a sensitivity in a request
     weighted: Interval | None  # in the population that it was drawn from; None: no row has a weight
 
 
@@ -93,10 +93,11 @@ def prevalence(table: Sequence[Row], traits: Iterable[str]) -> Prevalence:
 
 
 def words(table: Sequence[Row], prevalence: Prevalence) -> str:
-    """`users (each is one conversation) with a sensitivity: 41 of 100 in this split (0.410)`; below it the estimated
-    share of all conversations.
+    """`users (each is one conversation) who tell a sensitivity in the request: 41 of 100 in this split (0.410)`; below
+    it the estimated share of all conversations.
 
-    table = the rows of this prevalence. Further lines say if users have several requests, and injected ones.
+    table = the rows of this prevalence. Further lines say how many tell theirs only later, and if users have several
+    requests, and injected ones.
     """
     natural = [row for row in table if not _is_injected(row)]
     sensitive = [row for row in table if row["traits"]]
@@ -106,13 +107,16 @@ def words(table: Sequence[Row], prevalence: Prevalence) -> str:
 
     raw, drawn = prevalence["any"]["raw"], prevalence["any"]["weighted"]
     share = "" if raw["mean"] is None else f" ({raw['mean']:.3f})"
-    own = users([row for row in natural if row["traits"]])
-    lines = [f"users (each is one conversation) with a sensitivity: {own:,} of {users(natural):,} in this split{share}"]
+    own = {user(row) for row in natural if row["traits"]}
+    counts = f"{len(own):,} of {users(natural):,} in this split{share}"
+    lines = [f"users (each is one conversation) who tell a sensitivity in the request: {counts}"]
     if drawn is None:
         lines.append("of all conversations it cannot be told: no row of this release says how it was drawn")
     else:
         mean, low, high = (f"{drawn[name]:.3f}" for name in ("mean", "low", "high"))
         lines.append(f"estimated share of all conversations: {mean} (95 %: {low}..{high}), by how each was drawn")
+    if later := len({user(row) for row in natural if row.get("late_traits")} - own):
+        lines.append(f"{later:,} more tell theirs only after the request: here they count as users without one")
     if len(natural) > users(natural):
         lines.append(f"they have {len(natural):,} requests: a user counts once, with the mean over theirs")
     if injected := users([row for row in sensitive if _is_injected(row)]):

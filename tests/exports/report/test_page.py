@@ -80,7 +80,7 @@ def test_columns_of_runs_are_named_for_what_they_count(told: Any, tmp_path: Path
     runs = page.read_runs(results(tmp_path / "both", both, run("b", length=9.0)))
     text = text_of(page.render(gather(told[0]) | {"runs": [runs]}))
     assert (
-        "12 with a sensitivity (2 of them by an injected sentence of ours; without it they also count as users" in text
+        "12 with a sensitivity told in the request (2 of them by an injected sentence of ours; without it they" in text
     )
     assert "condition users a b injected 2 0.200 0.180–0.220 recall 1.000 0.000–1.000 n 1 n/a" in text
     assert "A user counts in each row" in text
@@ -282,7 +282,10 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
     page.write(workspace, runs=[results(tmp_path / "scores", scores, run("guard") | {"learned_from": 49})])
     html = (workspace.root / "report.html").read_text()
     assert "Guard baseline learned from 49 traits: too few" in text_of(html)
-    assert "8 users of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in html
+    assert (
+        "8 users of the test split, 4 with a sensitivity told in the request: those of no slice of the gold, of 21"
+        in html
+    )
     page.write(workspace, runs=[results(tmp_path / "scores", run("mine"))])
     assert "of no slice" not in (workspace.root / "report.html").read_text()
 
@@ -322,7 +325,8 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
         runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.23), improved, chosen="safe_sft")
         assert cli("report", "--runs", runs, "-C", workspace.root).code == 0
         text = text_of((workspace.root / "report.html").read_text())
-        assert "over 4 users with a sensitivity" in text and says in text
+        assert "over 4 users of " in text  # it said "another release than the one above" where none is
+        assert "(this workspace has no release) with a sensitivity told in the request: Safe" in text and says in text
 
 
 def test_a_release_whose_texts_were_put_back_is_no_other_one() -> None:
@@ -346,9 +350,13 @@ def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: C
     other, twin = runs("other", 0.01, name="theirs", digest=digest), runs("twin", 0.02, name="ws", digest="0" * 16)
     own = runs("own", 0.03, name="ws", digest=digest)
     for folders, percent, says in (
-        ((other, twin, own), "3.0", "4 users with a sensitivity: Safe-SFT"),
-        ((other, twin), "1.0", "sensitivity of theirs 1.0.0 (another release than the one above): Safe-SFT"),
-        ((twin,), "2.0", "of ws 1.0.0 (not the one above, though of the same name and version): Safe-SFT"),
+        ((other, twin, own), "3.0", "4 users with a sensitivity told in the request: Safe-SFT"),
+        (
+            (other, twin),
+            "1.0",
+            "4 users of theirs 1.0.0 (another release than the one above) with a sensitivity told in the request",
+        ),
+        ((twin,), "2.0", "of ws 1.0.0 (not the one above, though of the same name and version) with a sensitivity"),
     ):
         args = [arg for folder in folders for arg in ("--runs", folder)]
         assert cli("report", *args, "-C", ws.root).code == 0

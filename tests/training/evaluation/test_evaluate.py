@@ -66,7 +66,7 @@ def test_requests_that_no_list_can_answer_safely_are_counted(release, rows):
     report = evaluate.report(replace(release, oracle=oracle), runs, rows, False)
     assert report["unanswerable"] == 1
     last = evaluate.as_text(report, rows).splitlines()[-1]
-    assert last.startswith("of 1 requests with a sensitivity 1 have traits for which no item is clear:")
+    assert last.startswith("of 1 requests that tell a sensitivity 1 have traits for which no item is clear:")
 
 
 def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):

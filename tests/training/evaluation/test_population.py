@@ -43,7 +43,7 @@ def test_requests_of_one_conversation_are_one_user(release, rows):
     assert scored["metrics"]["svr_weighted@4"]["n"] == 1
     lines = population.words(table, population.prevalence(table, ["gore"])).splitlines()
     assert lines == [
-        "users (each is one conversation) with a sensitivity: 1 of 2 in this split (0.500)",
+        "users (each is one conversation) who tell a sensitivity in the request: 1 of 2 in this split (0.500)",
         "estimated share of all conversations: 1.000 (95 %: 0.000..1.000), by how each was drawn",
         "they have 4 requests: a user counts once, with the mean over theirs",
         "safety is over 2 users: 1 of them with an injected sentence of ours",
@@ -103,24 +103,44 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     assert "svr_weighted" in report_table.show([run], 4)
 
 
+def test_who_tells_a_sensitivity_only_later_counts_as_without_one_and_is_said(release, rows):
+    """Of 42 users 32 had a label, the table said 30 of 42, and no page said why."""
+    late = rows[1] | {"conversation": "u9", "late_traits": ["gore"]}
+    both = {**rows[0], "conversation": "u7-1", "made_from": "u7", "traits": [], "late_traits": ["gore"]}
+    table = [*rows, late, both]
+    lines = population.words(table, population.prevalence(table, [])).splitlines()
+    assert (
+        lines[0]
+        == "users (each is one conversation) who tell a sensitivity in the request: 1 of 3 in this split (0.333)"
+    )
+    assert lines[2] == "1 more tell theirs only after the request: here they count as users without one"
+    scored = evaluate.score({row["conversation"]: list("de") for row in [*rows, late]}, [*rows, late], release)
+    assert [scored["metrics"][name]["n"] for name in ("svr@4", "recall_without@4")] == [1, 2]
+
+
 def test_injected_rows_are_counted_apart_and_by_the_same_rule_as_the_table(release, rows, tmp_path, capsys):
     """The first line said 0.019, without injected rows, `107 of 212` counted them, and no note said so."""
     users = [*rows, rows[0] | {"conversation": "u9", "condition": "injected", "traits": ["gore"]}]
     lines = population.words(users, population.prevalence(users, release.oracle.traits)).splitlines()
-    assert lines[0] == "users (each is one conversation) with a sensitivity: 1 of 2 in this split (0.500)"
+    assert (
+        lines[0]
+        == "users (each is one conversation) who tell a sensitivity in the request: 1 of 2 in this split (0.500)"
+    )
     assert lines[-1] == "safety is over 2 users: 1 of them with an injected sentence of ours"
     assert len(population.words(rows, population.prevalence(rows, release.oracle.traits)).splitlines()) == 2
     scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release)
     assert scored["metrics"]["svr@4"]["n"] == 2 and max(map(len, lines)) <= 110  # the 2 of the table's last line
     alone = users[2:]  # a split of injected rows alone
-    assert "with a sensitivity: 0 of 0 in" in population.words(alone, population.prevalence(alone, []))
+    assert "who tell a sensitivity in the request: 0 of 0 in" in population.words(
+        alone, population.prevalence(alone, [])
+    )
     # with gold labels, these decide who has a sensitivity, in the table and here
     gold = tmp_path / "gold.jsonl"
     gold.write_text("".join(json.dumps({"conversation": name, "traits": ["gore"]}) + "\n" for name in ("u7", "u8")))
     (path := tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
     report = evaluate.evaluate(release, [path], gold=gold)
     assert report["runs"][0]["n_sensitive"] == 2 and report["prevalence"]["gore"]["raw"]["mean"] == 1
-    assert "with a sensitivity: 2 of 2 in this split (1.000)" in capsys.readouterr().out
+    assert "who tell a sensitivity in the request: 2 of 2 in this split (1.000)" in capsys.readouterr().out
 
 
 @pytest.mark.slow
