@@ -22,6 +22,7 @@ from typing import Any, TextIO
 from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, lines
+from training import model_card
 from training.data import Gold, Release, Row, balance_conditions, rows, with_prompt
 from training.settings import Settings, key
 
@@ -74,7 +75,8 @@ class Run:
                 "cpu_seconds": round(time.process_time() - start_cpu, 1),
                 **result,
             }
-            on_first_process(lambda: end(folder, card))
+            readme = model_card.text(card, self.release.manifest) if card.get("validation") else None
+            on_first_process(lambda: end(folder, card, readme))
         self.cards[name] = read_card(folder)
         return folder
 
@@ -124,8 +126,10 @@ def begin(folder: Path, stage_key: str) -> None:
     write(folder / BEGUN, {"key": stage_key})
 
 
-def end(folder: Path, card: Card) -> None:
+def end(folder: Path, card: Card, readme: str | None = None) -> None:
     shutil.rmtree(folder / "trainer", ignore_errors=True)
+    if readme is not None:
+        _write_atomically(folder / model_card.NAME, readme)
     write(folder / CARD, card)
     (folder / BEGUN).unlink(missing_ok=True)
 
