@@ -22,7 +22,7 @@ def text(card: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         "data": f"{data}, digest of its manifest.json: {card['release']['digest']}",
         "licence of the data": manifest.get("licence") or "not stated",
         "sensitivities that its labels miss": certificate.get("any") or "not known: nobody has reviewed it",
-        "trained from": f"{start}, whose licence holds for these weights, too",
+        "trained from": f"{start} (the licence of a pretrained model holds for these weights, too)",
         "settings and versions": "run.json",
     }
     rows = [f"| {name} | {line(str(value)).replace('|', '/')} |" for name, value in facts.items()]

@@ -17,7 +17,7 @@ def test_a_trained_model_has_a_card_that_says_what_it_learned_from(tmp_path: Pat
         run.stage(name, settings, lambda _: {"steps": 68, "validation": best}, "/home/someone/Llama")
         text = (tmp_path / name / "README.md").read_text()
         for fact in (
-            " Llama, whose licence",
+            "| Llama (the licence",
             "n 1.0.0",
             "d1g",
             "cc-by-4.0",
