@@ -26,7 +26,7 @@ def text(card: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         "settings and versions": "run.json",
     }
     rows = [f"| {name} | {line(str(value)).replace('|', '/')} |" for name, value in facts.items()]
-    raw = card["settings"].get("saferec", {}).get("rows") == "sft_raw"
+    raw = bool(card["settings"].get("saferec", {}).get("rows") == "sft_raw")
     return (
         "---\nlibrary_name: transformers\ntags: [conversational-recommendation, saferec-builder]\n---\n"
         f"# {line(card['stage'])}, trained on {data}\n\n"
