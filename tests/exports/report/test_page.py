@@ -82,7 +82,7 @@ def test_columns_of_runs_are_named_for_what_they_count(told: Any, tmp_path: Path
     assert (
         "12 with a sensitivity told in the request (2 of them by an injected sentence of ours; without it they" in text
     )
-    assert "condition users a b injected 2 0.200 0.180–0.220 recall 1.000 0.000–1.000 n 1 n/a" in text
+    assert "condition users a b injected 2 SVR 0.200 0.180–0.220 recall, n 1 1.000 0.000–1.000 n/a" in text
     assert "A user counts in each row" in text
     assert "10.0 Guard" not in text and "10.0 b" in text and "9.0 9.0–9.0" in text
     assert "also what had no verdict" in text.split("Found in the source files")[0]
