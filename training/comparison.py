@@ -88,7 +88,10 @@ def load_policy(run: Run, model: str, settings: Settings, to_train: bool = False
     catalogue = policy.catalogue
     if catalogue and (catalogue.k != run.release.k or set(catalogue.tokens) != set(run.release.items)):
         raise TrainingError(f"model {model}: its item tokens are of another release: start again from the model before")
-    if policy.catalogue is None and options.items == "trie":
+    if catalogue:
+        domains = {item.id: item.domain for item in run.release.items.values()}
+        return replace(policy, catalogue=replace(catalogue, domains=domains))
+    if options.items == "trie":
         generate.close_thoughts(policy.tokenizer)
         return replace(policy, trie=trie.over(run.release, policy.tokenizer))
     return policy

@@ -23,6 +23,7 @@ def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(
     config = settings.read("sft")  # SFT teaches to say two traits; this model says none
     judged = load_policy(run, str(world / "start"), config)
     assert judged.catalogue and judged.catalogue.opening == 0 and config["saferec"]["says"] == 2
+    assert judged.catalogue.domains["k"] == "game"  # from the release: models trained before have no domains
 
 
 def test_a_model_is_loaded_as_was_asked(world: Path, run: Run) -> None:

@@ -26,7 +26,8 @@ class Catalogue:
     """The item tokens of a model: {item id: token}, the length of a list, and the token that ends it.
 
     traits = {trait: token}, nothing = the token for "no trait", opening = number of such tokens before the items.
-    domains = {item id: domain}: works of one written name share a token, and the request's domain tells them apart.
+    domains = {item id: domain}: works of one written name share a token, and the request's domain tells them apart;
+    it is not saved: the release has it.
     """
 
     tokens: Mapping[str, int]
@@ -76,7 +77,7 @@ class Catalogue:
 
 def save(folder: Path, catalogue: Catalogue) -> None:
     facts = {"tokens": dict(catalogue.tokens), "k": catalogue.k, "end": catalogue.end, "traits": dict(catalogue.traits)}
-    facts |= {"nothing": catalogue.nothing, "said": catalogue.opening, "domains": dict(catalogue.domains)}
+    facts |= {"nothing": catalogue.nothing, "said": catalogue.opening}
     (folder / FILE).write_text(json.dumps(facts, indent=0))
 
 
@@ -89,7 +90,7 @@ def load(folder: str | Path) -> Catalogue | None:
         facts = strict_json(path.read_text())
         tokens, traits = ({str(i): int(t) for i, t in facts[name].items()} for name in ("tokens", "traits"))
         k, end, nothing, opening = (int(facts[name]) for name in ("k", "end", "nothing", "said"))
-        return Catalogue(tokens, k, end, traits, nothing, opening, dict(facts["domains"]))
+        return Catalogue(tokens, k, end, traits, nothing, opening)
     except (ValueError, KeyError, AttributeError, TypeError) as fault:
         raise TrainingError(f"{path}: not a table of item tokens ({fault!r}): train the model again") from None
 

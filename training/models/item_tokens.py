@@ -45,8 +45,7 @@ def catalogue(tokenizer: PreTrainedTokenizerBase, release: Release) -> Catalogue
     ids = tokenizer.get_vocab()
     items = {item.id: ids[item.name] for item in release.items.values()}
     traits = {trait: ids[mark(trait)] for trait in release.oracle.traits}
-    domains = {item.id: item.domain for item in release.items.values()}
-    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, ids[NOTHING], domains=domains)
+    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, ids[NOTHING])
 
 
 def _average(model: CausalLM, spellings: Mapping[int, list[int]]) -> None:
