@@ -152,7 +152,8 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
 def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int, look: Look) -> bool:
     """Whether line n, such as "*Avoid (guns)*", speaks of the entry above it, and the list goes on at `after`."""
     indent, sign, number = marks[after]
-    above = [marks[m][:2] for m in range(max(0, n - _NEAR), n) if lines[m].strip() and marks[m].indent <= indent]
+    entries = [m for m in range(max(0, n - _NEAR), n) if lines[m].strip() and marks[m].indent <= indent]
+    above = [marks[m][:2] for m in entries]
     if marks[n].indent > indent:
         return (indent, sign) in above
     is_heading = _ends_in_colon(lines[n]) or "#" in _style(lines[n])
@@ -162,7 +163,7 @@ def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int, l
     has_why = bool((heading := left_out(lines[n])) and heading["why"])
     if lines[n - 1].strip():
         return is_alone or (sign == "-" and has_why)
-    if not (sign or _is_title(next(line for line in lines[n - 1 :: -1] if line.strip()), look)):
+    if not sign and lines[entries[-1]].rstrip(" *_")[-1:] in ".!:" and not _is_title(lines[entries[-1]], look):
         return False  # below a sentence such as "Here they are!" stands a heading
     return is_alone and after > n + 1 and (has_why or not _style(lines[n]))
 

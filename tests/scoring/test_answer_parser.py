@@ -59,6 +59,12 @@ def test_what_stands_around_the_lines_changes_no_list(form):
         assert ids(form(text)) == ids(text), text
 
 
+@pytest.mark.parametrize("first", ["Alien (1979)\n    It is slow.", "*Alien*, a slow film", "No Such Film"])
+def test_a_note_below_a_reason_or_an_unknown_film_is_no_heading(first):
+    """It is a heading below a sentence such as "Here they are!" alone: else the next film was left out."""
+    assert "up" in ids(f"{first}\n\nAvoid (gore)\n\nUp (2009)\n    It is kind.\n\nHeat (1995)\n    It is slick.")
+
+
 SPELT = [(line, item) for item, lines in WRITTEN["spelt"].items() for line in lines]
 
 
