@@ -30,7 +30,7 @@ const bring = (node, onPhones) => (onPhones || !COARSE) && node?.scrollIntoView(
 const ready = () => performance.now() - S.since > QUIET;
 const spent = () => S.cur.spent + performance.now() - S.since;
 const count = () => { // the time so far
-  if (S.cur) S.cur.spent = spent();
+  if (S.cur && !$("guidelines").open) S.cur.spent = spent(); // the time with them is not the task's
   S.since = performance.now();
 };
 
@@ -349,7 +349,7 @@ on("rather", "click", () => finish("rather_not"));
 on("back", "click", back);
 on("add", "click", () => add());
 on("guide", "click", () => {
-  count(); // the time with the guidelines is not the task's
+  count();
   $("guidelines").showModal();
 });
 on("guidelines", "close", () => { S.since = performance.now(); });
