@@ -102,13 +102,13 @@ class Release:
     def mentions(self) -> Finder:
         return title_finder(self.index, (item.title for item in self.items.values()))
 
-    def beside(self, text: str, answer: Answer) -> Beside:
-        return beside(tidied(text), answer.entries[: self.k], self.mentions, self.find)
+    def beside(self, text: str, answer: Answer, domain: str | None) -> Beside:
+        return beside(tidied(text), answer.entries[: self.k], self.mentions, self.find, domain)
 
     def listed(self, text: str, domain: str | None) -> Listed:
         """Returns the items of an answer, best first, and what its text names in addition to them."""
         answer = parse(text, self.find, domain)
-        return Listed(answer.ranked, self.beside(text, answer))
+        return Listed(answer.ranked, self.beside(text, answer, domain))
 
     def __reduce__(self) -> tuple[Callable[[Path], "Release"], tuple[Path]]:
         """Pickles the folder only, and opens it again on load: `find` cannot be pickled."""

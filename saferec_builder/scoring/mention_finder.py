@@ -97,8 +97,9 @@ class Forms:
                     yield self.numbers[form], starts[first] - 1, starts[last] + len(word) + 1
 
 
-def in_text(finder: Finder, text: str) -> list[Mention]:
-    """Mentions in the order of the text; of two that overlap the longer one counts."""
+def in_text(finder: Finder, text: str, domain: str | None = None) -> list[Mention]:
+    """Mentions in the order of the text; of two that overlap the longer one counts. A title means a work of the domain,
+    if it has one."""
     read = as_words(text)
     candidates = [p for p in places(finder, read) if p.form not in finder.small or _marked(read, p)]
     taken, starts = bytearray(len(read.words)), {place.first for place in candidates}
@@ -107,7 +108,7 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
     for place in sorted(candidates, key=lambda p: (p.first - p.last, p.first)):
         if any(taken[place.first : place.last + 1]):
             continue
-        mention = _mention_at(finder, read, place, starts, refused)
+        mention = _mention_at(finder, read, place, starts, refused, domain)
         if not mention:
             refused.add(place.last)
         else:
@@ -117,12 +118,17 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
 
 
 def _mention_at(
-    finder: Finder, read: Text, place: Place, starts: Collection[int], refused: Collection[int]
+    finder: Finder,
+    read: Text,
+    place: Place,
+    starts: Collection[int],
+    refused: Collection[int],
+    domain: str | None,
 ) -> Mention | None:
     start, end = _mention_span(read, place)
     year = _YEAR_AFTER.match(read.raw, end)
     if year:
-        match = titles.by_form(finder.index, place.form, int(year[1] or year[2]))
+        match = _match(finder.index, place.form, int(year[1] or year[2]), domain)
         longer = place.last in refused
         if match.match == "found" and not is_part(read.raw, start, exact=match.exact, longer=longer):
             return _mention(start, year.end(), match)
@@ -133,12 +139,17 @@ def _mention_at(
     score = sum(finder.weights.get(name, 0.0) for name in evidence(read, place, place.form in finder.articled))
     if score < 0:
         return None
-    match_ = titles.by_form(finder.index, place.form)
+    match_ = _match(finder.index, place.form, None, domain)
     match_ = titles.likeliest(finder.index, read.raw[read.spans[place.first][0] : place.end], match_)
     # "Suspiria 1977", or "X-Men 2", if the catalog has only another one: its title, without an item
     if (year or _SEQUEL.match(read.raw, end)) and match_.item:
         match_ = titles.Match("ambiguous", None, (match_.item,), False)
     return _mention(start, end, match_)
+
+
+def _match(index: titles.Index, form: str, year: int | None, domain: str | None) -> titles.Match:
+    match = titles.by_form(index, form, year, domain)
+    return titles.by_form(index, form, year) if match is titles.NOT_FOUND else match
 
 
 def _marked(read: Text, place: Place) -> bool:

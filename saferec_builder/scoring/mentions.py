@@ -99,12 +99,12 @@ def title_finder(index: titles.Index, names: Iterable[str]) -> Finder:
     return mention_finder.finder(index, names, weighed={n: w + _IN_ANSWERS.get(n, 0.0) for n, w in weights.items()})
 
 
-def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find) -> Beside:
+def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find, domain: str | None = None) -> Beside:
     """The items that the text of an answer names outside `entries`, its list. tidy: from answer_parser.tidied."""
     text = _without(_json_lines(tidy), entries)
-    mentions = [(mention, how) for mention in in_text(finder, text) if (how := _title_reading(text, mention))]
+    mentions = [(mention, how) for mention in in_text(finder, text, domain) if (how := _title_reading(text, mention))]
     if mentions:
-        without = rejected(text.split("\n"), Look(find, None))
+        without = rejected(text.split("\n"), Look(find, domain))
         mentions = [(m, how) for m, how in mentions if text.count("\n", 0, m.start) not in without]
     scored = [(*mention, *read) for mention, read in zip(mentions, _read(text, [m for m, _ in mentions]), strict=True)]
     named = [m for m, _, _, read in scored if read.left_out < LEFT_OUT]

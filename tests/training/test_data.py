@@ -52,7 +52,11 @@ def test_items_are_found_by_the_name_that_they_are_written_with(release, folder)
     items = small_release.items()
     items[10] |= {"title": "Item A", "year": 2001}  # k is a game
     rewrite_items(folder, items)
-    assert [data.open_release(folder).find("Item A", 2001, domain) for domain in ("film", "game")] == ["a", "k"]
+    release = data.open_release(folder)
+    assert [release.find("Item A", 2001, domain) for domain in ("film", "game")] == ["a", "k"]
+    # beside a list as in it: it was both works, so that a clear game was as unsafe as its film
+    text = "1. Item D (2004)\n\nYou might also like Item A (2001)."
+    assert [release.listed(text, domain).beside.named for domain in ("film", "game")] == [{"a"}, {"k"}]
 
 
 def rewrite_items(folder, items):

@@ -53,7 +53,7 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
         text, entries = row.get("text"), row.get("items")
         if isinstance(text, str):
             answer = parse(text, release.find, domains[name])
-            answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer)), text
+            answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer, domains[name])), text
             inexact.update(_inexact(answer.entries, release))
             problem = answer.problem
         elif isinstance(entries, list):
