@@ -94,7 +94,7 @@ class Learned:
             )
         labels = [str(n) for n in range(e.truth.shape[1])]
         own = [n < len(e.sources) for n in range(len(e.texts))]
-        return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=own, progress=self.progress)
+        return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, FOLDS, own=own, progress=self.progress)
 
     @cached_property
     def scores(self) -> Floats:

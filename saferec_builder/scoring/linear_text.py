@@ -80,18 +80,20 @@ def cross_fit(
     truth: Floats,
     labels: Sequence[str],
     folds: Sequence[int],
+    n_folds: int,
     *,
     own: Sequence[bool] | None = None,
     progress: Progress | None = None,
 ) -> tuple[LinearText, ...]:
     """Model n is fitted like `fit` on all texts but those of fold n, so that it scores these as unseen texts; a text of
-    fold -1 is in every model. The terms and their idf come from all texts. progress: a step is a model."""
+    fold -1 is in every model, and the more there are, the shorter it takes: all models start from what these say. The
+    terms and their idf come from all texts. progress: a step is a model."""
     prepared, fold, values = _prepared(texts, own, True), np.asarray(folds), np.asarray(truth, dtype=np.float64)
     # not from another fold's solution: it has seen this fold, and would not forget it before it stops
     always = np.where((fold >= 0)[:, None], np.nan, values).T
     shared = [_solve(prepared.rows, column, rough=2 * ROUGH) for column in always]
     models: list[LinearText] = []
-    for n in counted(range(int(fold.max(initial=0)) + 1), progress):
+    for n in counted(range(n_folds), progress):
         columns = np.where((fold == n)[:, None], np.nan, values).T
         solved = [_solve(prepared.rows, *pair, ROUGH) for pair in zip(columns, shared, strict=True)]
         models.append(prepared.model(labels, solved))

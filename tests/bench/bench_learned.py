@@ -61,7 +61,7 @@ def folds(names: list[str]) -> list[int]:
 def unseen(texts: list[str], truth: Floats, where: list[int], own: list[bool]) -> Floats:
     """Scores of each text by the model that was trained without its fold."""
     scores, fold = np.zeros_like(truth), np.array(where)
-    for n, model in enumerate(linear_text.cross_fit(texts, truth, SLUGS, where, own=own)):
+    for n, model in enumerate(linear_text.cross_fit(texts, truth, SLUGS, where, FOLDS, own=own)):
         members = np.flatnonzero(fold == n)
         scores[members] = model.score([texts[k] for k in members], own=own[members[0]]) if len(members) else 0
     return scores

@@ -66,6 +66,7 @@ def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(wo
     gore, clown_truth = (examples.truth[:, ws.taxonomy.slugs.index(slug)] for slug in ("gore", "clowns"))
     assert not np.isnan(gore).any() and sorted(clown_truth[~np.isnan(clown_truth)]) == [0, 1]
     assert examples.scorable.sum() == len(ws.taxonomy.slugs) - 1
+    assert {*examples.folds[len(examples.sources) :]} == {-1}  # as the bench measures: messages are in every model
     label(ws, texts, [("present", "absent")[n % 2] for n in range(66)], trait="clowns")
     assert learning_examples.gather(corpus.load(ws)).scorable.all()
 

@@ -67,7 +67,9 @@ def test_no_model_of_a_cross_fit_knows_the_labels_of_its_own_fold() -> None:
     rng = np.random.default_rng(3)
     texts = [" ".join(f"w{k}" for k in rng.integers(0, 60, 12)) for _ in range(90)]
     truth, folds = (rng.random((90, 1)) < 0.3).astype(float), np.arange(90) % 3
-    models = linear_text.cross_fit(texts, truth, ["gore"], list(folds))
+    models = linear_text.cross_fit(texts, truth, ["gore"], list(folds), 3)
     for n, model in enumerate(models):
         flipped = np.where((folds == n)[:, None], 1 - truth, truth)
-        assert np.array_equal(linear_text.cross_fit(texts, flipped, ["gore"], list(folds))[n].weights, model.weights)
+        assert np.array_equal(linear_text.cross_fit(texts, flipped, ["gore"], list(folds), 3)[n].weights, model.weights)
+    every = [-1] * 90  # no text of a fold: its texts to come are scored all the same
+    assert [model.bias.shape for model in linear_text.cross_fit(texts, truth, ["gore"], every, 3)] == [(1,)] * 3
