@@ -96,7 +96,8 @@ class _Groups:
 
 
 def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns (items, links) of CATALOG_ROWS: merges rows of one external id, then of one title, year and domain.
+    """Returns (items, links) of CATALOG_ROWS: merges rows of one external id, then of one title, year and domain,
+    then a row with the only item that has a title in its brackets.
 
     Rows with different IMDb ids are never one item, whatever else they share; a title and year with two different
     IMDb ids join nothing. An id joins only rows that agree (`agree`): others are an id conflict and stay apart, and the

@@ -49,7 +49,7 @@ class Examples:
 
     texts: list[str]
     truth: Floats
-    folds: list[int]
+    folds: list[int]  # -1: of the messages, which are in every model
     sources: list[str]
     judged: Bools
     ruled: Bools
@@ -89,7 +89,7 @@ def gather(corpus: Corpus) -> Examples:
     shape = (len(rows), len(slugs))
     all_truth = np.concatenate([np.array(truth, dtype=np.float64).reshape(shape), message_truth])
     judged = np.array([[labels.of(unit) is not None for unit in row] for row in units], dtype=bool).reshape(shape)
-    folds = [*map(fold, rows["group"]), *[-1] * len(message_texts)]  # messages are in every model
+    folds = [*map(fold, rows["group"]), *[-1] * len(message_texts)]
     wordings = [t.wording for t in corpus.taxonomy.traits]
     version = tables.digest(WAY, wordings, rules.VERSION, texts, message_texts, all_truth.tolist())
     return Examples(
