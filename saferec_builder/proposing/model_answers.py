@@ -66,7 +66,7 @@ def read(content: str, taxonomy: Taxonomy) -> Claims:
             claims.append(claim)
         else:
             rejected["not in the taxonomy"] += 1
-            problem = f"trait {claim.trait[:60]!r} is not in the taxonomy"
+            problem = "trait: not in the taxonomy"  # `propose` prints it: no words of the answer
     return Claims(claims, rejected, f"off schema: {problem}" if rows and not claims else None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing import prompting as propose
+from saferec_builder.proposing import model_answers, prompting as propose
 from saferec_builder.storage import tables
 from tests.worlds.model_replies import answer
 
@@ -180,6 +180,8 @@ def test_what_is_off_the_schema_in_an_answer_is_counted_and_the_rest_stays() -> 
     reading = read(claim("sadness"), claim(verdict="maybe"), claim(note="x"))
     assert [row["trait"] for row in reading.proposals] == ["medical_trauma"]
     assert dict(reading.rejected) == {"not in the taxonomy": 1, "off schema": 1}
+    fault = model_answers.off_schema(answer(claim("I lost my brother")), TAXONOMY)
+    assert fault == "off schema: trait: not in the taxonomy"  # it is printed: no words of the seeker in it
 
 
 def test_proposals_fit_their_table() -> None:
