@@ -238,9 +238,9 @@ def test_a_copy_is_the_release_and_may_carry_a_newer_signature(released, tmp_pat
     out.mkdir(parents=True)
     assert proof.copy(folder, out) == (FILES, 0) and tree(out) == tree(folder)
     (folder / "SHA256SUMS.sig").write_bytes(b"signed later")
-    assert proof.copy(folder, out, dry=True) == (FILES, 0) and tree(out) != tree(folder)
-    assert proof.copy(folder, out) == (FILES, 0) and tree(out) == tree(folder)
-    assert proof.copy(folder, out) == (0, FILES) and [path.name for path in out.parent.iterdir()] == ["out"]
+    assert proof.copy(folder, out, dry=True) == (FILES + 1, 0) and tree(out) != tree(folder)
+    assert proof.copy(folder, out) == (FILES + 1, 0) and tree(out) == tree(folder)
+    assert proof.copy(folder, out) == (0, FILES + 1) and [path.name for path in out.parent.iterdir()] == ["out"]
     with pytest.raises(ReleaseError, match=f"{out}: lies in {tmp_path / 'a'}, where each release stays as it was"):
         proof.check_outside(out, tmp_path / "a")
     proof.check_outside(out, folder)

@@ -1,8 +1,9 @@
 """Examples on the page: which words are marked, which examples are left out, and which come first."""
 
 from exports.report import examples
-from saferec_builder.storage import tables
-from tests.worlds.release_world import conversation, conversations, label, labels
+from exports.report.gather import gather
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.release_world import conversation, conversations, fill, label, labels, requests, review, reviews
 from tests.worlds.report_world import TAXONOMY, claim, frame
 
 
@@ -36,3 +37,24 @@ def test_examples_show_many_traits_before_one_twice_in_any_order_of_rows() -> No
     second = examples.examples(conversations(*rows[::-1]), labels(*tags[::-1]), tables.PROPOSALS.empty, TAXONOMY)
     assert first == second
     assert len(first) == examples.EXAMPLES == 10 and len({e["traits"][0]["name"] for e in first[:3]}) == 3
+
+
+def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: store.Workspace) -> None:
+    ws = fill(workspace, *requests())
+    rows = requests()[0]
+    assert gather(ws)["examples"]
+    store.append(ws, tables.REVIEWS, reviews(*(review(row, note="personal data") for row in rows)))
+    assert not gather(ws)["examples"]
+
+
+def test_a_text_in_which_a_reader_or_gold_has_a_severe_trait_is_no_example(workspace: store.Workspace) -> None:
+    """Only labels and proposals were asked: an answer counted once `adjudicate` had run, and gold never."""
+    ws = fill(workspace, *requests())
+    rows = requests()[0]
+    known = [("sensitivity", row["conversation"], ["torture"]) for row in rows[20:]]
+    store.append(ws, tables.GOLD, tables.GOLD.frame(known))
+    shown = {example["conversation"] for example in gather(ws)["examples"]}
+    assert shown and not shown & {row["conversation"] for row in rows[20:]}
+    answers = (review(row, trait="torture", verdict="unsure") for row in rows[:20])
+    store.append(ws, tables.REVIEWS, reviews(*answers))
+    assert not gather(ws)["examples"]

@@ -14,7 +14,7 @@ from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
 from tests.worlds.once import copied, released
-from tests.worlds.release_world import conversation, conversations, fill, film, label, requests, review, reviews
+from tests.worlds.release_world import conversation, conversations, fill, film, label, requests
 from tests.worlds.report_world import chromium, frame, probe, results, run, text_of, world
 
 
@@ -181,27 +181,6 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
     ):
         assert fact in text, fact
     assert "found in 1 conversations read" not in page.render(gather(ws) | {"runs": []})
-
-
-def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: store.Workspace) -> None:
-    rows, labels = requests()
-    ws = fill(workspace, rows, labels)
-    assert gather(ws)["examples"]
-    store.append(ws, tables.REVIEWS, reviews(*(review(row, note="personal data") for row in rows)))
-    assert not gather(ws)["examples"]
-
-
-def test_a_text_in_which_a_reader_or_gold_has_a_severe_trait_is_no_example(workspace: store.Workspace) -> None:
-    """Only labels and proposals were asked: an answer counted once `adjudicate` had run, and gold never."""
-    rows, labels = requests()
-    ws = fill(workspace, rows, labels)
-    known = [("sensitivity", row["conversation"], ["torture"]) for row in rows[20:]]
-    store.append(ws, tables.GOLD, tables.GOLD.frame(known))
-    shown = {example["conversation"] for example in gather(ws)["examples"]}
-    assert shown and not shown & {row["conversation"] for row in rows[20:]}
-    answers = (review(row, trait="torture", verdict="unsure") for row in rows[:20])
-    store.append(ws, tables.REVIEWS, reviews(*answers))
-    assert not gather(ws)["examples"]
 
 
 def test_a_trait_that_left_the_taxonomy_is_on_no_page(workspace: store.Workspace) -> None:
