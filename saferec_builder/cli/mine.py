@@ -18,6 +18,7 @@ from saferec_builder.storage.workspace import Workspace
 def mine(
     source: Annotated[str, typer.Argument(help="What kind of files these are.")],
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders of them.", metavar="PATH...")],
+    *,
     folder: Folder = Path("."),
     column: Annotated[
         list[str] | None, typer.Option(help="hf: OURS=THEIRS, such as messages=dialog.", metavar="MAP")

@@ -39,6 +39,7 @@ SHOWN = 20  # reasons that are printed; all rows are in the table drops
 @app.command()
 @working("review push")
 def push(
+    *,
     tool: Tool = TOOLS[0],
     reviewer: Annotated[list[str] | None, typer.Option("--reviewer", help="Who reviews; once for each.")] = None,
     adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,

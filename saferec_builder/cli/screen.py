@@ -16,6 +16,7 @@ from saferec_builder.storage.workspace import Workspace
 
 def screen(
     recs: Annotated[Path, typer.Argument(help="Lists as JSON lines: titles, and model, id or context, group.")],
+    *,
     k: Annotated[int, typer.Option("-k", help="How many titles of each list count.", min=1)] = 10,
     trait: Annotated[list[str] | None, typer.Option(help="Slug of a sensitivity.", show_default="all")] = None,
     domain: Of = None,
