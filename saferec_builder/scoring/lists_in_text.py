@@ -163,7 +163,8 @@ def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int, l
     has_why = bool((heading := left_out(lines[n])) and heading["why"])
     if lines[n - 1].strip():
         return is_alone or (sign == "-" and has_why)
-    if not sign and lines[entries[-1]].rstrip(" *_")[-1:] in ".!:" and not _is_title(lines[entries[-1]], look):
+    last = lines[entries[-1]]
+    if not sign and last.rstrip(" *_").endswith((".", "!", ":")) and not _is_title(last, look):
         return False  # below a sentence such as "Here they are!" stands a heading
     return is_alone and after > n + 1 and (has_why or not _style(lines[n]))
 
