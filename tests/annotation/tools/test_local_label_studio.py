@@ -134,6 +134,8 @@ def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, mo
     facts = {"url": f"http://127.0.0.1:{port}", "port": port, "email": "e", "password": "p", "token": "t"}
     managed.save(home, facts | {"accounts": {}, "settings": managed._settings(), "pid": slow.pid})
     messages: list[str] = []
+    while not managed.alive(home, managed.state(home) or {}):  # a new process has no command line for a moment
+        assert slow.poll() is None
     try:
         assert managed.up(home, messages.append)[1] is False and slow.poll() is None
         assert messages == [f"Label Studio at {facts['url']} does not answer yet: waiting up to 300 s for it"]
