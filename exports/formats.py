@@ -86,8 +86,8 @@ _COLUMNS = {  # name:type, which is `text` if it is not given
     "labels": "conversation trait verdict form method agreement:real certificate spans:spans reviewers:number basis"
     f" simulated:flag {_VOTES} canary",
     "reviews": "kind subject trait verdict form spans:spans reviewer role guideline simulated:flag canary",
-    "items": "item domain title year:number refs:texts violated:texts clear:texts risk_traits:texts risk_values:reals"
-    " pull:real canary",
+    "items": "item domain title year:number refs:texts aliases:texts violated:texts clear:texts risk_traits:texts"
+    " risk_values:reals pull:real canary",
     "item_labels": f"item trait verdict method simulated:flag {_VOTES} canary",
 }
 _TEXT, _NUMBER, _TEXTS = pa.string(), pa.int32(), pa.list_(pa.string())
@@ -258,7 +258,7 @@ def pseudonym(name: str, seeker: str) -> str:
 def items(content: Content) -> pl.DataFrame:
     """Returns every catalog item with its verdicts by the rule; a trait in neither list is unknown."""
     traits = np.array(list(content.oracle.traits), dtype=object)
-    rows = content.items.sort("item").select("item", "domain", "title", "year", "refs")
+    rows = content.items.sort("item").select("item", "domain", "title", "year", "refs", "aliases")
     places = content.oracle.rows(rows["item"].to_list())
     codes = content.oracle.codes[places]
     risks = np.full((len(places), len(traits)), np.nan)

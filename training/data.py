@@ -72,6 +72,7 @@ class Item:
     domain: str | None
     title: str
     year: int | None
+    aliases: tuple[str, ...] = ()  # other names, some with a year of their own; older releases hold none
 
     @property
     def name(self) -> str:
@@ -100,7 +101,7 @@ class Release:
 
     @cached_property
     def mentions(self) -> Finder:
-        return title_finder(self.index, (item.title for item in self.items.values()))
+        return title_finder(self.index, (name for i in self.items.values() for name in (i.title, *i.aliases)))
 
     def beside(self, text: str, answer: Answer, domain: str | None) -> Beside:
         return beside(tidied(text), answer.entries[: self.k], self.mentions, self.find, domain)
@@ -137,12 +138,14 @@ def open_release(name: Path | str) -> Release:
     if (reason := release_files.why_withdrawn(folder, manifest["version"])) is not None:
         raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(reason)}): take another version")
     table = _table(folder, "items", "catalog")
-    items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
+    items = {
+        r["item"]: Item(r["item"], r["domain"], r["title"], r["year"], tuple(r.get("aliases") or ())) for r in table
+    }
     if len(items) != len(table):
         raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
-    index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in items.values())
+    index = titles.index((i.id, i.title, i.year, i.domain or "", i.aliases) for i in items.values())
     index.works = {
-        row["item"]: Work(row["year"], frozenset(), frozenset([row["title"].lower()]), pull)
+        row["item"]: Work(row["year"], frozenset(), titles.names(row["title"], row.get("aliases") or ()), pull)
         for row in table
         if (pull := row.get("pull")) is not None  # how well known the item is; missing in older releases
     }

@@ -50,7 +50,7 @@ def works(items: pl.DataFrame, known: Mapping[str, Known]) -> dict[str, Work]:
         item: Work(
             year,
             frozenset(genre.casefold() for genre in genres or ()),
-            frozenset(titles.split_year(name)[0].lower() for name in (title, *(aliases or ()))),
+            titles.names(title, aliases or ()),
             known[item].pull(),
         )
         for item, title, year, aliases, genres in rows

@@ -181,6 +181,11 @@ class Index:
     works: Mapping[str, Work] = field(default_factory=dict)  # tells works of one title apart, where known
 
 
+def names(title: str, aliases: Iterable[str]) -> frozenset[str]:
+    """Returns all names of a work in lower case, without their years."""
+    return frozenset(split_year(name)[0].lower() for name in (title, *aliases))
+
+
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
     """Builds an Index from (item id, title, year, domain, aliases); every form of title and aliases finds the item.
 

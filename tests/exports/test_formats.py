@@ -23,6 +23,9 @@ from tests.worlds.release_world import conversation, film, item
 @pytest.fixture
 def released(workspace, cli):
     ws = world.fill(workspace, *world.requests())
+    other = {"source": "csv", "source_id": "other", "domain": "film", "title": "Film B", "year": 2002, "plot": None}
+    other |= {"refs": [], "aliases": ["Le Film (1998)"], "genres": []}
+    store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([other]))
     flag = {"label": "f", "kind": "item_flag", "subject": item("C"), "trait": "gore", "digest": "x"}
     flag |= {"verdict": "present", "method": "agreed", "simulated": False, "spans": [], "reviews": []}
     store.append(ws, tables.LABELS, world.labels(flag | {"form": None}))
@@ -64,6 +67,7 @@ def test_datasets_reads_every_config_offline(released, tmp_path):
     own_words = next(r for r in grpo if r["condition"] == "own_words")
     assert (own_words["traits"], own_words["form"], own_words["k"]) == (["gore"], ["implicit"], 10)
     items = {r["item"]: r for r in configs["items"]["splits"]["catalog"]}
+    assert [items[item(letter)]["aliases"] for letter in "AB"] == [[], ["Le Film (1998)"]]
     unsafe = {i for i, r in items.items() if "gore" not in r["clear"]}
     assert unsafe == {item(letter) for letter in "ABCL"} and "gore" in items[item("A")]["violated"]
     # item A: gore is answered yes, so its risk is 1; nobody asked about needles

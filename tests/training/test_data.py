@@ -59,8 +59,22 @@ def test_items_are_found_by_the_name_that_they_are_written_with(release, folder)
     assert [release.listed(text, domain).beside.named for domain in ("film", "game")] == [{"a"}, {"k"}]
 
 
+def test_items_are_found_by_their_other_names(folder):
+    items = small_release.items()
+    items[0] |= {"aliases": ["Le A (1998)", "A in Black"], "pull": 0.0}  # 2001; some sources date it 1998
+    items[1] |= {"aliases": [], "pull": 3.0}
+    rewrite_items(folder, items)
+    release = data.open_release(folder)
+    found = [release.find(*name) for name in (("A in Black", 2001), ("Le A", 1998), ("A in Black", 1950))]
+    assert found == ["a", "a", None] and release.items["a"].name == "Item A (2001)"
+    listed = release.listed("1. A in Black (2001)\n2. Item B (2002)\n\nYou might also like Le A (1998).", "film")
+    assert listed == ("a", "b") and release.index.works["a"].names == {"item a", "le a", "a in black"}
+    assert release.listed("1. Item B (2002)\n\nYou might also like Le A (1998).", "film").beside.offered == {"a"}
+
+
 def rewrite_items(folder, items):
-    table = pa.Table.from_pylist(items, pa.schema(small_release.SCHEMAS["items"]))
+    fields = small_release.SCHEMAS["items"] | {"aliases": pa.list_(pa.string()), "pull": pa.float64()}
+    table = pa.Table.from_pylist(items, pa.schema([(name, kind) for name, kind in fields.items() if name in items[0]]))
     small_release.rewrite(folder, "items/catalog.parquet", table)
 
 
