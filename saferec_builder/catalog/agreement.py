@@ -29,6 +29,11 @@ class Row(TypedDict):
     free: bool
 
 
+def medium(domain: str) -> str:
+    """Returns "screen" for films and series, which sources do not always tell apart; games and books are none."""
+    return "screen" if domain in ("film", "series") else domain
+
+
 def agree(first: Row, second: Row) -> bool:
     """Whether two rows that share an id are one item.
 
@@ -38,7 +43,7 @@ def agree(first: Row, second: Row) -> bool:
     Learnings ...", "Van Wilder" and "National Lampoon's Van Wilder"; a single word is too little ("Wanted", "Hot Girls
     Wanted").
     """
-    if first["domain"] != second["domain"] and "game" in (first["domain"], second["domain"]):
+    if medium(first["domain"]) != medium(second["domain"]):
         return False
     years = abs(first["year"] - second["year"]) if first["year"] and second["year"] else None
     ours, theirs = title_forms(first), title_forms(second)

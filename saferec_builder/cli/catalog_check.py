@@ -15,7 +15,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.sources import refs
 from saferec_builder.storage.workspace import Workspace
 
-Of = Annotated[str | None, typer.Option("--domain", help="film, series or game, where works share a title.")]
+Of = Annotated[str | None, typer.Option("--domain", help="film, series, game or book, where works share a title.")]
 
 
 def check(

@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder import catalog, sources
+from saferec_builder.catalog.agreement import medium
 from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
 from saferec_builder.mining.privacy import names as given_names
 from saferec_builder.sources import Read, Rows, conversation_rows as conversations, reddit, threads
@@ -272,24 +273,25 @@ def _without_names(posts: pl.DataFrame, names: dict[str, list[str]], job: Job, c
 
 
 @cache
-def _finder(items: Path) -> tuple[catalog.Finder, dict[str, tuple[str, bool]]]:
-    """The finder of the items, and item -> (its own ref, whether it is a game)."""
+def _finder(items: Path) -> tuple[catalog.Finder, dict[str, tuple[str, str]]]:
+    """The finder of the items, and item -> (its own ref, its medium)."""
     frame = _read(items)
     # an item's first ref is that of its own row: a ref from another collection may later belong to another item
-    own = frame.select("item", pl.col("refs").list.first(), pl.col("domain") == "game")
-    return catalog.finder(frame), {item: (ref, is_game) for item, ref, is_game in own.iter_rows()}
+    own = frame.select("item", pl.col("refs").list.first(), "domain")
+    return catalog.finder(frame), {item: (ref, medium(domain)) for item, ref, domain in own.iter_rows()}
 
 
 def mentions(items: Path | None) -> threads.Items:
     """A function: a text -> refs of the catalog's items that it names. In a forum about games these are games only, in
-    one about films or series none is a game: nearly all others are words of another title ("To the Moon")."""
+    one about films or series none is a game or a book: nearly all others are words of another title ("To the Moon").
+    """
     if items is None:
         return lambda text, domain: []
     finder, names = _finder(items)
 
     def named(text: str, domain: str | None) -> list[str]:
         hits = [names[m.item] for m in catalog.in_text(finder, text) if m.item]
-        return list(dict.fromkeys(ref for ref, is_game in hits if domain is None or is_game == (domain == "game")))
+        return list(dict.fromkeys(ref for ref, of in hits if domain is None or of == medium(domain)))
 
     return named
 

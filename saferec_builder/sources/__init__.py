@@ -30,7 +30,7 @@ from saferec_builder.core.plain_files import packed_as
 from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.storage import tables
 
-DOMAINS = ("film", "series", "game")
+DOMAINS = ("film", "series", "game", "book")
 TWICE = "key twice"  # in one JSON object
 NOT_READ = "column not read"  # a remark on a header: no row is left out for it
 PACKED = 100  # a packed file may unpack to so many times its size; text has about 5

@@ -19,7 +19,7 @@ from saferec_builder.sources.item_rows import Both
 
 SOURCE = "ddd"
 SITE = "https://www.doesthedogdie.com"
-KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
+KINDS = {"movie": "film", "tv show": "series", "video game": "game", "book": "book"}
 CLEAR = {"Clear Yes: ": "yes", "Clear No: ": "no"}
 MOST = 10**9  # the most votes that a topic may have
 YES = ("1", "1.0", "true", "yes")

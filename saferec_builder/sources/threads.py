@@ -35,24 +35,28 @@ class Post(TypedDict):
     place: str
 
 
+_WORK = r"(?:movie|film|show|series|game|book|novel)"
+
+
 @dataclass(frozen=True)
 class Rules:
     """How requests and accepted recommendations are recognised; `[reddit]` in saferec.toml."""
 
-    subreddits: dict[str, str] = field(default_factory=dict)  # name -> film | series | game, or "" for mixed
+    subreddits: dict[str, str] = field(default_factory=dict)  # name -> film | series | game | book, or "" for mixed
     flair: str = r"(?i)request|looking|recommend|suggest me|help"
     other_flair: str = r"(?i)^suggesting|^\[suggest|hang ?out|discussion|\bmeta\b|announcement|contest|review"
     request: str = (
-        r"(?i)looking for|recommend|suggest|similar to|\bany (?:good |great |other )?(?:movie|film|show|series|game)"
-        r"|what (?:should|can|do) (?:i|we) (?:watch|play)|\b(?:movie|film|show|series|game)s? (?:like|where|about|with)"
+        rf"(?i)looking for|recommend|suggest|similar to|\bany (?:good |great |other )?{_WORK}"
+        rf"|what (?:should|can|do) (?:i|we) (?:watch|play|read)|\b{_WORK}s? (?:like|where|about|with)"
         r"|in the mood for|\bi(?:['’]m| am)? (?:need|want)(?:ing)? |help me find|something like"
     )
     thanks: str = (
         r"(?i)\bthank|\bthx\b|\bty\b|great (?:rec|suggestion|call|pick)|\badd(?:ed|ing)\b|on (?:my|the) list"
-        r"|(?:will|gonna|going to|i['’]ll) (?:watch|check|try|play|look)|sounds (?:great|good|awesome|right)|perfect"
+        r"|(?:will|gonna|going to|i['’]ll) (?:watch|check|try|play|read|look)"
+        r"|sounds (?:great|good|awesome|right)|perfect"
     )
     known: str = (
-        r"(?i)already (?:seen|watched|played)|(?:have|['’]ve) seen|didn['’]?t (?:like|enjoy)|not (?:a fan|for me)"
+        r"(?i)already (?:seen|watched|played|read)|(?:have|['’]ve) seen|didn['’]?t (?:like|enjoy)|not (?:a fan|for me)"
         r"|\bno,? thanks\b"
     )
     upvotes: int = 10  # from this score on a reply counts as taken up; 0: never

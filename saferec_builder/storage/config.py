@@ -164,7 +164,7 @@ class Mine(_Section):
     languages: list[Language] = []  # ISO 639 codes to keep, such as ["en"]; none: all, with the language marked
 
 
-Domain = Literal["film", "series", "game", ""]
+Domain = Literal["film", "series", "game", "book", ""]
 SUGGESTIONS: dict[str, Domain] = {
     "MovieSuggestions": "film",
     "ifyoulikeblank": "",
@@ -172,11 +172,13 @@ SUGGESTIONS: dict[str, Domain] = {
     "gamingsuggestions": "game",
     "suggestmeagame": "game",
     "ShouldIbuythisgame": "game",
+    "booksuggestions": "book",
+    "suggestmeabook": "book",
 }
 
 
 class Reddit(_Section):
-    subreddits: dict[str, Domain] = SUGGESTIONS  # as Reddit spells them -> film | series | game, "" for mixed
+    subreddits: dict[str, Domain] = SUGGESTIONS  # as Reddit spells them -> film | series | game | book, "" for mixed
     flair: Pattern | None = None  # None: the pattern in sources/threads.py
     other_flair: Pattern | None = None
     request: Pattern | None = None

@@ -86,6 +86,14 @@ def test_games_have_no_years_and_films_without_one_stay_apart():
     assert items.height == 1
 
 
+@pytest.mark.parametrize("other", ["game", "book"])
+def test_a_film_is_no_game_or_book_though_they_share_an_id_and_a_title(other):
+    rows = [("csv:a", "Emma", 1996, ["wikidata:q1"]), ("csv:b", "Emma", 1996, ["wikidata:q1"], {"domain": other})]
+    assert merged(*rows)[0].height == 2
+    series = [rows[0], (*rows[1][:4], {"domain": "series"})]  # sources differ in what is a series
+    assert merged(*series)[0].height == 1
+
+
 def test_two_imdb_ids_are_never_one_item():
     emma = [("csv:a", "Emma", 1996, ["imdb:tt0116191"]), ("csv:b", "Emma", 1996, ["imdb:tt0118308"])]
     assert merged(*emma)[0].height == 2

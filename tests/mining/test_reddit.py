@@ -259,17 +259,18 @@ def test_characters_that_reddit_escapes_are_read_as_their_authors_wrote_them(cli
 
 def test_a_forum_about_games_names_no_film_and_one_about_films_no_game(cli, workspace, tmp_path):
     """Most items that real requests for games named were films of another title's words, such as Moon (2009)."""
-    own = "domain,title,year\nfilm,Moon,2009\ngame,Lantern Keep,2011\nseries,Cold Harbour,2014\n"
+    own = "domain,title,year\nfilm,Moon,2009\ngame,Lantern Keep,2011\nseries,Cold Harbour,2014\nbook,Salt Roads,2003\n"
     (tmp_path / "own.csv").write_text(own)
     adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    body = 'Try "Moon", "Lantern Keep" and "Cold Harbour"!'
-    forums = [{"subreddit": name} for name in ("gamingsuggestions", "MovieSuggestions", "ifyoulikeblank")]
+    body = 'Try "Moon", "Lantern Keep", "Cold Harbour" and "Salt Roads"!'
+    names = ("gamingsuggestions", "MovieSuggestions", "ifyoulikeblank", "suggestmeabook")
+    forums = [{"subreddit": name} for name in names]
     posts = [submission(n, **forum) for n, forum in enumerate(forums)]
     posts += [comment(n, f"s{n}", body=body, **forum) for n, forum in enumerate(forums)]
     mined(cli, workspace, write(tmp_path / "d.jsonl", posts))
     film, game, series = "csv:film:moon:2009", "csv:game:lantern keep:2011", "csv:series:cold harbour:2014"
-    named = dict(current(workspace).select("domain", "recommended").iter_rows())
-    assert named == {"game": [game], "film": [film, series], None: [film, game, series]}
+    book, named = "csv:book:salt roads:2003", dict(current(workspace).select("domain", "recommended").iter_rows())
+    assert named == {"game": [game], "film": [film, series], "book": [book], None: [film, game, series, book]}
 
 
 def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_path):

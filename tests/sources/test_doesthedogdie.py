@@ -14,13 +14,14 @@ def test_ddd_answers(tmp_path):
     stored = {"retrieved": "2026-01-02", "ids": ["imdb:tt0113277"], "media": media(8, "Heat", "Unknown")}
     nameless, named = {"yesSum": 3, "noSum": 1, "topic": {}}, {"yesSum": 2, "noSum": 0, "doesName": "A"}
     stored["media"]["topicItemStats"] = [nameless, named]
-    book = media(9, "Alien", kind="Book")
+    book, podcast = media(11, "Alien", imdb=None, kind="Book"), media(9, "Alien", kind="Podcast")
     odd = {"item": {"id": 10, "name": "Odd"}, "topicItemStats": [{"yesSum": -1, "noSum": 0, "topic": {"name": "a"}}]}
-    answers = [alien, stored, book, odd, {"absent": True}, alien]
+    answers = [alien, stored, podcast, odd, {"absent": True}, alien, book]
     result = ddd.read(file(tmp_path, "d.json", json.dumps(answers)))
     assert result.items.rows.select("source_id", "title", "year", "refs", "domain").rows() == [
         ("7", "Alien", 1979, ["imdb:tt0078748"], "film"),
         ("8", "Heat", None, ["imdb:tt0113277"], "film"),
+        ("11", "Alien", 1979, [], "book"),
     ]
     assert result.warnings.rows.select("ref", "topic", "yes", "no", "url", "retrieved").rows() == [
         ("ddd:7", "Does the dog die", 0, 12, "https://www.doesthedogdie.com/media/7", None),

@@ -68,7 +68,7 @@ def test_a_domain_is_one_that_items_have_and_never_what_somebody_said(tmp_path):
     result = read(tmp_path, *({"messages": [said("user", f"hi {n}")], "domain": w} for n, w in enumerate(domains)))
     assert result.rows["domain"].to_list() == ["film", "game", None]
     assert result.drops.select("reason", "detail").rows() == [
-        ("wrong domain", f"found {n} characters, expected one of film, series, game, or nothing") for n in (5, 21)
+        ("wrong domain", f"found {n} characters, expected one of film, series, game, book, or nothing") for n in (5, 21)
     ]
 
 
