@@ -4,11 +4,12 @@ reads  conversations as the sources give them (with `place`; people have the sou
 gives  conversations (people as keyed pseudonyms, placeholders for personal data), origins, drops
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import polars as pl
 
+from saferec_builder.core import titles
 from saferec_builder.core.errors import SourceError
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables
@@ -67,6 +68,17 @@ def pseudonym(source: str, person: str, secret: bytes) -> str:
 
 
 # ---- personal data
+
+
+def own_titles(read: pl.DataFrame) -> dict[object, list[str]]:
+    """Row -> the titles that its source names for it: a film or a book that was taken up is nobody's name."""
+    refs = pl.concat_list(pl.col("recommended", "accepted", "seen").fill_null([]))
+    named = read.with_row_index("_row").select("_row", ref=refs.list.unique(maintain_order=True)).explode("ref")
+    named = named.filter(pl.col("ref").str.starts_with("title:")).with_columns(pl.col("ref").str.slice(len("title:")))
+    by_row = defaultdict[object, list[str]](list)
+    for row, name in named.iter_rows():
+        by_row[row].append(titles.split_year(name)[0])
+    return by_row
 
 
 def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:

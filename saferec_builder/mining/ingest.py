@@ -319,9 +319,8 @@ def _prepared(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddi
     permitted, removed = wishes.without(read.rows, removals)
     catalog_rows = workspace.read(ws, tables.CATALOG_ROWS)
     titles = None if catalog_rows.is_empty() else catalog.spans(lambda: catalog.finder(catalog.merge(catalog_rows)[0]))
-    clean, counts = stage.hidden(
-        permitted, partial(privacy.redact_all, titles=titles, leave=stage.AT_SIGN.get(source, ()))
-    )
+    leave, own = stage.AT_SIGN.get(source, ()), stage.own_titles(permitted)
+    clean, counts = stage.hidden(permitted, partial(privacy.redact_all, titles=titles, leave=leave, own=own))
     rows = stage.speakers(clean, ws.secret)
     marks = language.marks(rows).with_columns(rows["replaced"])
     figures: dict[str, JsonValue] = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}

@@ -203,6 +203,21 @@ def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
     assert all(b"example.org" not in p.read_bytes() for p in files)
 
 
+def test_a_title_that_the_row_itself_names_is_no_name_of_a_person(cli, workspace, tmp_path):
+    """Without a catalog "Thanks, Limbo it is." became "Thanks, [name] it is."; other rows say nothing of this one."""
+    said = ("How about Limbo or Emma?", "Thanks, Limbo it is. My sister Emma agrees.")
+    rows = [chat("a", *said, accepted=["Limbo (2010)"], recommended=["Emma"]), chat("b", *said)]
+    (tmp_path / "chats.jsonl").write_text("\n".join(rows))
+    cli("mine", "messages", tmp_path / "chats.jsonl", "-C", workspace.root)
+    named = {
+        row["source_id"]: [turn["text"] for turn in row["turns"]]
+        for row in store.read(workspace, tables.CONVERSATIONS).to_dicts()
+    }
+    # Emma is the sister, too: a given name that is found in a conversation is masked in all of it
+    assert named["a"] == ["How about Limbo or [name]?", "Thanks, Limbo it is. My sister [name] agrees."]
+    assert named["b"] == ["How about [name] or [name]?", "Thanks, [name] it is. My sister [name] agrees."]
+
+
 def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
     path = tmp_path / "good.jsonl"
     path.write_text(chat("a", "hi"))

@@ -10,8 +10,9 @@ import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 
 import polars as pl
 
@@ -160,11 +161,12 @@ def redact_all(
     titles: Titles | None = None,
     leave: Container[str] = (),
     known: Known | None = None,
+    own: Mapping[object, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[pl.Series, Counter[str]]:
     """`redact` over many texts; texts in which nothing can be found are skipped at the speed of a search.
 
     `talks`: the conversation of each text. A name found in one of its texts is masked in all of them, as are the names
-    that are `known` of it; new names are added to these.
+    that are `known` of it; new names are added to these. `own`: titles that stay in the texts of a conversation.
     """
     counts: Counter[str] = Counter()
     known = Known(set) if known is None else known
@@ -173,7 +175,7 @@ def redact_all(
         changed = []
         of_talks = places if talks is None else talks.gather(places)
         for text, talk, states in zip(texts.gather(places), of_talks, stated.gather(places), strict=True):
-            clean, kinds = _redact(text, titles, leave, known[talk], states)
+            clean, kinds = _redact(text, _with_own(titles, own.get(talk, ())), leave, known[talk], states)
             counts.update(kinds)
             changed.append(clean)
         return texts.clone().scatter(places, changed) if changed else texts
@@ -190,6 +192,14 @@ def redact_all(
     if talks is not None and with_names:
         texts = mask((talks.is_in(pl.Series(with_names, dtype=talks.dtype).implode()) & texts.is_not_null()).arg_true())
     return texts, counts
+
+
+def _with_own(titles: Titles | None, own: Sequence[str]) -> Titles | None:
+    """Adds every place of these titles, in any case."""
+    if not own:
+        return titles
+    words = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(own, key=len, reverse=True)))})(?!\w)", re.I)
+    return lambda text: [*(titles(text) if titles else ()), *(match.span() for match in words.finditer(text))]
 
 
 def suspect(texts: pl.Series) -> pl.Series:
