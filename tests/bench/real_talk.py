@@ -14,6 +14,7 @@ FILES = (
     (inspired.read, "inspired/dev.tsv"),
     (ccpe.read, "ccpe/ccpe_dialogues.csv"),
     (READERS[Source.opendialkg], "opendialkg/conversations.jsonl.gz"),
+    (READERS[Source.opendialkg], "opendialkg/books.jsonl.gz"),
 )
 
 
