@@ -59,8 +59,9 @@ def doubled_source_warning(ws: Workspace, new: Sequence[str]) -> str | None:
         return None
     sources = pl.concat(parts).unique().join(clusters, "conversation")
     is_new = pl.col("conversation").is_in(pl.Series(new).implode())
-    pairs = sources.filter(is_new).join(sources.filter(~is_new), "cluster", suffix="_before")
-    pairs = pairs.filter(pl.col("source") != pl.col("source_before"))
+    # each source once per cluster: of a frequent request all pairs of its copies would not fit into memory
+    before = sources.filter(~is_new).select("cluster", source_before="source").unique()
+    pairs = sources.filter(is_new).join(before, "cluster").filter(pl.col("source") != pl.col("source_before"))
     if (copies := pairs["conversation"].n_unique()) < NEARLY_ALL * len(new):
         return None
     other = pairs["source_before"].mode().sort().to_list()[0]
