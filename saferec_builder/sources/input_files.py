@@ -14,7 +14,7 @@ from saferec_builder.sources import Read
 from saferec_builder.sources.conversation_rows import Source
 
 SUFFIXES = {  # of the files that are read of a folder
-    Source.reddit: (".ndjson", ".zst", ".gz"),
+    Source.reddit: (".ndjson", ".jsonl", ".zst", ".gz"),
     Source.inspired: (".tsv", ".tsv.gz"),
     Source.ccpe: (".csv", ".csv.gz"),
     Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),

@@ -35,6 +35,13 @@ def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace,
     assert mined(cli, workspace, rs, rc)["added"] == 0
 
 
+def test_a_folder_of_dumps_in_json_lines_is_read(cli, workspace, tmp_path):
+    """The files of this suffix were read gzipped, and passed by as they are."""
+    write(tmp_path / "r_MovieSuggestions_posts.jsonl", [S])
+    write(tmp_path / "r_MovieSuggestions_comments.jsonl", THREAD)
+    assert mined(cli, workspace, tmp_path)["added"] == 1
+
+
 def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
     mined(cli, workspace, path)
