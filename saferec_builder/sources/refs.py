@@ -59,7 +59,8 @@ def of_row(row: dict[str, str], ids: Mapping[str, str] = MappingProxyType({})) -
         if number := digits(row.get(column, "")):
             return f"{collection}:{int(number)}"
     if not row.get("title"):
-        raise Left("no title", "a row names its item by imdb id or by title")
+        columns = ", ".join(["imdb", *ids, "title"])
+        raise Left("no title", f"a row names its item in one of the columns {columns}")
     released = year(row.get("year", ""))
     return f"title:{' '.join(row['title'].split())}" + (f" ({released})" if released else "")
 

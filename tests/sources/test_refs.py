@@ -32,3 +32,10 @@ def test_a_ref_is_an_id_or_a_title():
     assert refs.ref("title: Alien (1979)") == refs.ref("title:Alien (1979)") == "title:Alien (1979)"
     titles = ("Alien  (1979)", "demo: the film (2001)", "Alien: Covenant")
     assert [refs.ref(value) for value in titles] == [f"title:{' '.join(value.split())}" for value in titles]
+
+
+def test_a_row_without_an_item_is_told_the_columns_that_name_one():
+    """A table with the column `imdbId` heard that "a row names its item by imdb id"."""
+    with pytest.raises(Left) as left:
+        refs.of_row({"imdbId": "tt0078748"}, {"movieId": "movielens"})
+    assert left.value.detail == "a row names its item in one of the columns imdb, movieId, title"
