@@ -43,7 +43,7 @@ def _as_cells(row: object) -> dict[str, str] | Left:
         return row
     if not isinstance(row, dict):
         return Left("wrong type", f"found {type(row).__name__}, expected an object")
-    return {str(k): "" if v is None else str(v) for k, v in row.items()}
+    return {str(k): "" if v is None else str(v).strip() for k, v in row.items()}
 
 
 def _category(column: str) -> str:

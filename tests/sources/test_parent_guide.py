@@ -34,7 +34,7 @@ def test_two_columns_of_one_category(tmp_path):
 
 
 def test_parent_guide_as_json_and_by_title(tmp_path):
-    rows = [{"title": "Alien", "year": 1979, "Violence & Gore": "Severe", "sex": None}, 5, {"imdb": "tt1"}]
+    rows = [{"title": "Alien", "year": 1979, "Violence & Gore": "Severe ", "sex": None}, 5, {"imdb": "tt1"}]
     result = parent_guide.read(file(tmp_path, "guide.json", json.dumps(rows)))
     assert result.rows.select("ref", "topic", "severity").rows() == [("title:Alien (1979)", "violence", 3)]
     assert result.drops["reason"].to_list() == ["wrong type", "no category"]
