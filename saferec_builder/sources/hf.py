@@ -26,6 +26,7 @@ _KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
 # what `datasets` raises for broken data; the last three, and YAMLError, for a broken header of a dataset card
 _FAULTS: tuple[type[Exception], ...] = (ValueError, OSError, KeyError, ImportError, StopIteration, OverflowError)
 _FAULTS += (TypeError, AttributeError, RecursionError)
+_EXACT = 2**53  # below it a float is one whole number: pandas makes floats of a column of numbers with a blank cell
 _DEEP = 500  # brackets in a line, from which on its depth is tested: deep JSON would crash the library's reader
 
 
@@ -52,8 +53,10 @@ def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
             mapped["messages"] = [_message(turn) if isinstance(turn, dict) else turn for turn in turns]
         if isinstance(time := mapped.get("time"), date):  # of a typed column
             mapped["time"] = time.isoformat()
-        present = {name: value for name, value in mapped.items() if value is not None}
-        record, skipped = messages.conversation(dataset, place, present)
+        for name in ("id", "user"):
+            if isinstance(number := mapped.get(name), float) and number.is_integer() and abs(number) < _EXACT:
+                mapped[name] = int(number)
+        record, skipped = messages.conversation(dataset, place, mapped)
         left_out.update(skipped)
         return [record]
 

@@ -34,7 +34,7 @@ class _Part(BaseModel):
 class _Message(BaseModel):
     role: Literal["user", "assistant", "system", "developer", "tool", "function"]
     content: str | list[_Part] | None = None
-    items: list[str] = Field(default_factory=list)
+    items: list[str] | None = None
 
     @property
     def text(self) -> str:
@@ -77,14 +77,14 @@ def conversation(source: str, place: str, raw: Row) -> tuple[Row, Counter[str]]:
     for n, message in enumerate(messages if isinstance(messages, list) else ()):
         if isinstance(message, dict) and "content" not in message and _OTHER_NAMES.intersection(message):
             raise Left("wrong type", f"messages.{n}.content is missing, found {field_names(message)}")
-    row = _Row.model_validate(raw)
+    row = _Row.model_validate({name: value for name, value in raw.items() if value is not None})
     skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _is_turn(m))
     return _conversation(source, place, row), skipped
 
 
 def _conversation(source: str, place: str, row: _Row) -> Row:
     messages = filter(_is_turn, row.messages)
-    turns = [conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in messages]
+    turns = [conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items or [])) for m in messages]
     named = conversations.by_role(turns)["seeker"]
     return conversations.row(
         source,
@@ -116,8 +116,8 @@ def _domain(text: str | None) -> str | None:
 
 
 def _time(text: str | None) -> datetime | None:
-    """An ISO time; without a zone it is UTC."""
-    if text is None:
+    """An ISO time; without a zone it is UTC. A blank cell is none."""
+    if text is None or not text.strip():
         return None
     try:
         time = datetime.fromisoformat(text.strip())

@@ -42,6 +42,16 @@ def test_the_cells_of_a_csv_hold_their_lists_as_json(cli, workspace, tmp_path):
     assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [["title:Heat (1995)"]]
 
 
+def test_numbers_beside_a_blank_cell_are_ids_too(tmp_path):
+    """One user without a number made all others 7.0, and their conversations were dropped as `wrong type`."""
+    pytest.importorskip("datasets", reason=NO_DATASETS)
+    talk = json.dumps(CHAT["dialog"])
+    path = save(tmp_path / "chats.csv", [{"id": n, "messages": talk, "user": u} for n, u in enumerate((7, "", 8))])
+    assert hf.read(str(path), {}, "train").rows["seeker"].to_list() == ["7", None, "8"]
+    long = hf.of_rows("hf:ns/chats", [CHAT | {"n": n} for n in (7.0, 7.5, 1e16)], MAP)  # the last has lost a digit
+    assert (long.rows["source_id"].to_list(), long.drops["reason"].to_list()) == (["7"], ["wrong type"] * 2)
+
+
 def test_typed_columns_of_the_hub_hold_times_and_things_that_nobody_asked_for():
     time = datetime(2024, 5, 1, 12, tzinfo=UTC)
     result = hf.of_rows("hf:ns/chats", [CHAT | {"time": time, "picture": b"\x89PNG"}], MAP)

@@ -62,6 +62,15 @@ def test_a_blank_id_is_none(tmp_path):
     assert ids == read(tmp_path, *bare).rows["source_id"].to_list() and len(set(ids)) == 3
 
 
+def test_a_field_that_is_null_or_a_blank_time_is_none(tmp_path):
+    """Tables that are saved as JSON lines write null where a row lacks a field: each such row was dropped."""
+    names = ("id", "user", "time", "domain", "accepted", "seen")
+    bare = {"messages": [said("user", "hi")]}
+    null = {"messages": [said("user", "hi", items=None)]} | dict.fromkeys(names)
+    result = read(tmp_path, bare, null, bare | {"time": " "})
+    assert result.drops.is_empty() and result.rows.drop("place").unique().height == 1
+
+
 def test_a_domain_is_one_that_items_have_and_never_what_somebody_said(tmp_path):
     """For a request of the domain "movie" the baselines of an evaluation found no film, so each answer was empty."""
     domains = ["film", " Game ", "", "movie", "my son Ethan was hurt"]
