@@ -44,7 +44,7 @@ def render(manifest: Facts, base: Origins, parent: Stamp | None) -> bytes:
         for source, files in base.files.items()
     }
     prompts: dict[str, JsonValue] = {
-        f"proposals:{who}:{version}": dict[str, JsonValue](
+        f"proposals:{who}:{version}:{taxonomy}": dict[str, JsonValue](
             {"prov:type": "proposals", "prompt or rules": version, "taxonomy": taxonomy, "count": count}
         )
         for who, version, taxonomy, count in base.proposals
@@ -78,8 +78,8 @@ def render(manifest: Facts, base: Origins, parent: Stamp | None) -> bytes:
             "_:judged": {"prov:entity": "labels", "prov:activity": "review"},
         },
         "wasAttributedTo": {
-            f"_:by{n}": {"prov:entity": f"proposals:{who}:{version}", "prov:agent": f"model:{who}"}
-            for n, (who, version, *_) in enumerate(base.proposals)
+            f"_:by{n}": {"prov:entity": name, "prov:agent": f"model:{who}"}
+            for n, (name, (who, *_)) in enumerate(zip(prompts, base.proposals, strict=True))
         },
         "wasDerivedFrom": derived,
     }

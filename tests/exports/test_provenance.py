@@ -6,7 +6,7 @@ import json
 import polars as pl
 import pytest
 
-from exports import manifest_facts, verify as proof
+from exports import manifest_facts, provenance, verify as proof
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
@@ -42,9 +42,35 @@ def test_it_counts_files_and_names_neither_them_nor_the_folders_of_models(worksp
     folder = ws.releases / "1.0.0"
     entities = json.loads((folder / "provenance.json").read_text())["entity"]
     assert entities["source:messages"]["files"] == 2 and "files" not in entities["source:csv"]  # it is not 0 files
-    assert manifest(ws)["proposers"] == {"qwen3.gguf": 2} and entities["proposals:qwen3.gguf:1"]["count"] == 2
+    assert (
+        manifest(ws)["proposers"] == {"qwen3.gguf": 2}
+        and entities[f"proposals:qwen3.gguf:1:{world.TAXONOMY}"]["count"] == 2
+    )
     assert manifest(ws)["item_flags"] == {}
     assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_proposals_are_counted_under_each_taxonomy():
+    """After a trait was added, the rules' proposals of before were in no count: one name held only the last of them."""
+    made_by = {"proposer": "rules", "version": "7", "verdict": "present"}
+    said = pl.DataFrame([made_by | {"taxonomy": taxonomy} for taxonomy in ("old", "old", "new")])
+    origins = provenance.origins(
+        said, *(table.empty for table in (tables.CONVERSATIONS, tables.CATALOG_ROWS, tables.REVIEWS))
+    )
+    facts = {
+        "version": "1.0.0",
+        "licences": {},
+        "makers": {},
+        "rule": {},
+        "row_digests": {},
+        "name": "n",
+        "canary": None,
+    }
+    facts |= {"taxonomy_digest": "new", "simulated": False, "code_version": "0", "split_rule": "time"}
+    graph = json.loads(provenance.render(facts, origins, None))
+    counts = {e["taxonomy"]: e["count"] for e in graph["entity"].values() if e.get("prov:type") == "proposals"}
+    assert counts == {"old": 2, "new": 1}
+    assert {pair["prov:entity"] for pair in graph["wasAttributedTo"].values()} <= graph["entity"].keys()
 
 
 def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cli):
