@@ -24,11 +24,7 @@ from saferec_builder.storage.tables import digest
 
 BANKS = Path(__file__).with_name("injections.toml")
 SECOND = 4  # one request in four gets two sensitivities
-KINDS = tuple(
-    (form, strength)
-    for form, strengths in (("explicit", (1, 2, 3)), ("implicit", (1, 2, 3)), ("story", (2, 3)))
-    for strength in strengths
-)  # of a writer's sentences, in their order
+FORMS = ("explicit",) * 3 + ("implicit",) * 3 + ("story",) * 2  # of a writer's sentences, in their order
 _SLICE = 20_000
 
 
@@ -36,7 +32,6 @@ class Sentence(NamedTuple):
     text: str
     form: str  # explicit | implicit | story
     writer: str  # all sentences of one writer are in one split
-    strength: int  # 1 a wish, 2 a need, 3 a wound
 
 
 @dataclass(frozen=True)
@@ -62,10 +57,10 @@ def banks() -> Banks:
         bank = by_trait.setdefault(trait, {"train": [], "validation": [], "test": []})
         for name, texts in table.items():
             if name in bank:
-                bank[name] += [Sentence(text, "implicit", f"first {name}", 2) for text in texts]
+                bank[name] += [Sentence(text, "implicit", f"first {name}") for text in texts]
             else:
-                pairs = zip(texts, KINDS, strict=True)
-                bank[writers[name]["split"]] += [Sentence(t, form, name, strength) for t, (form, strength) in pairs]
+                pairs = zip(texts, FORMS, strict=True)
+                bank[writers[name]["split"]] += [Sentence(text, form, name) for text, form in pairs]
     return Banks(by_trait, wanted)
 
 
