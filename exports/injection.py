@@ -129,8 +129,8 @@ def _drawn(
             drawn_traits = picked(int(number, 16), traits)
             picks = sentences(name, split, drawn_traits, choice.banks)
             added, forms = " ".join(pick.text for pick in picks), [pick.form for pick in picks]
-            both = choice.both and source not in choice.keep
-            messages = ("last",) if not both else ("first",) if asks == 1 else ("first", "last")
+            both = choice.both and asks > 1 and source not in choice.keep
+            messages = ("first", "last") if both else ("last",)
             yield from ((name, added, drawn_traits, forms, place) for place in messages)
 
 

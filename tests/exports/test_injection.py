@@ -135,6 +135,23 @@ def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace
     assert world.released(ws, "c000")[0] in made_from
 
 
+def test_a_second_message_to_disclose_in_adds_rows_and_renames_none(workspace, cli):
+    """With `both`, the row of a request with one message was called `first`: no row of the release before was left."""
+    rows, labels = world.requests()
+    answer = f"Try {world.film('D')}"
+    rows[0] = world.conversation("c000", "Hi", "What do you like?", "Comedies", answer, "ok", seeker="p0", accepted="D")
+    ws = world.fill(workspace, rows, [labels[0] | {"digest": rows[0]["digest"]}, *labels[1:]])
+    args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root)
+    assert cli("release", "1.0.0", *args).code == 0
+    world.configured(ws, '# disclosed = "last"', 'disclosed = "both"')
+    result = cli("release", "1.1.0", *args)
+    assert result.code == 0, result.err
+    before, after = (rows_of(ws, "grpo", version).filter(condition="injected") for version in ("1.0.0", "1.1.0"))
+    new = after.join(before, on=["conversation", "disclosed"], how="anti")
+    assert (after.height, new["disclosed"].to_list()) == (before.height + 1, ["first"])
+    assert new["made_from"].to_list() == world.released(ws, "c000")
+
+
 def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):
     """Only gore has warnings: no answer to a row with needles is known to be safe."""
     ws = world.fill(workspace, *world.requests())
