@@ -31,7 +31,7 @@ def facts(ws: Workspace, content: formats.Content, proposals: pl.DataFrame) -> F
         "rule": ws.config.oracle.model_dump(),
         "sources": content.rows["source"].unique().sort().to_list(),
         "silent": sorted(content.silent),
-        "linkable": _linkable(content),
+        "linkable": linkable(content),
         "min_seekers": ws.config.release.min_seekers,
         "proposers": _by_proposer(claims),
         "item_flags": _by_proposer(claims.filter(kind="item_flag")),
@@ -43,14 +43,14 @@ def _by_proposer(claims: pl.DataFrame) -> dict[str, int]:
     return dict(claims.group_by("proposer").len().sort("proposer").iter_rows())
 
 
-def _linkable(content: formats.Content) -> dict[str, float] | None:
+def linkable(content: formats.Content) -> dict[str, float] | None:
     """Returns features -> share of conversations with released texts that they identify; None without such texts."""
     with_text = content.rows.filter(~pl.col("source").is_in(list(content.silent)))
     lists = pl.col("recommended", "accepted", "seen").cast(pl.List(pl.String)).list.sort().list.join("\n")
     sets = with_text.select(items=pl.concat_str(lists.fill_null(""), separator="\n\n"), day=pl.col("time").dt.date())
     kinds = {"items": pl.col("items"), "items and day": pl.struct("items", "day")}
     shares = sets.select(
-        ((pl.col("items").str.strip_chars() != "") & column.is_unique()).mean().round(3).alias(name)
+        ((pl.col("items").str.strip_chars() != "") & column.is_unique()).mean().round(6).alias(name)
         for name, column in kinds.items()
     )
     return shares.row(0, named=True) if with_text.height else None

@@ -2,11 +2,13 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from exports import manifest_facts, provenance, verify as proof
+from exports.card import percent
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
@@ -86,6 +88,15 @@ def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cl
     assert manifest(ws)["linkable"] == {"items": 1.0, "items and day": 1.0}
     card = " ".join((ws.releases / "1.0.0/README.md").read_text().split())
     assert "by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
+
+
+@pytest.mark.parametrize(("identified", "share"), [(0, "0%"), (1, "<1%"), (2_999, ">99%"), (3_000, "100%")])
+def test_a_few_who_can_be_found_are_not_said_to_be_none(identified, share):
+    """One of 3,000 was 0%, and all but one were 100%."""
+    items = [[f"i{n}"] if n < identified else [] for n in range(3_000)]
+    rows = pl.DataFrame({"source": "csv", "time": world.START, "seen": items, "recommended": items, "accepted": items})
+    linkable = manifest_facts.linkable(SimpleNamespace(rows=rows, silent=frozenset()))
+    assert linkable and percent(linkable["items"]) == percent(linkable["items and day"]) == share
 
 
 @pytest.mark.parametrize(
