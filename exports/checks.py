@@ -195,10 +195,15 @@ def _texts(rows: pl.DataFrame, turns: TurnsAt, which: pl.Expr, chosen: pl.Expr) 
     return pl.concat(parts or [pl.DataFrame(schema=schema)])
 
 
+def person(rows: pl.DataFrame) -> pl.Expr:
+    """Who asks in a conversation. Without a known seeker it counts as one person, and all near-duplicates of it as the
+    same one: copies of a text are no other people."""
+    return pl.coalesce(name for name in ("seeker", "cluster", "conversation") if name in rows.columns)
+
+
 def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str], least: int) -> dict[str, int]:
-    """Returns the traits that fewer than `least` seekers have, over all splits -> how many: these must be withheld.
-    A conversation without a known seeker counts as one person."""
-    people = rows.select(subject="conversation", who=pl.coalesce("seeker", "conversation"))
+    """Returns the traits that fewer than `least` people have, over all splits -> how many: these must be withheld."""
+    people = rows.select(subject="conversation", who=person(rows))
     present = labels.filter(pl.col("verdict") == "present").join(people, on="subject")
     counts = dict(present.group_by("trait").agg(pl.col("who").n_unique()).iter_rows())
     return {slug: counts.get(slug, 0) for slug in slugs if counts.get(slug, 0) < least}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from exports.build_rows import WITHHELD, unlearned as unlearned_rows
-from exports.checks import small_groups
+from exports.checks import person, small_groups
 from exports.manifest_types import Combinations
 
 RARE = "a rare combination of traits"  # conversations that are too few even with all traits withheld
@@ -63,9 +63,9 @@ def _people(conversations: Iterable[str], people: Mapping[str, str]) -> int:
 def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs: Sequence[str], k: int) -> Hidden:
     """Returns what is withheld of the conversations `kept` from the sources `silent`, by the labels `known` on `slugs`.
     A conversation at risk of another trait, which is withheld everywhere, teaches nothing, which tells it apart from
-    others. A conversation without a known seeker counts as a person."""
+    others."""
     rows = kept.filter(pl.col("source").is_in(list(silent)))
-    rows = rows.select("source", "split", subject="conversation", who=pl.coalesce("seeker", "conversation"))
+    rows = rows.select("source", "split", subject="conversation", who=person(rows))
     open_ = pl.col("trait").is_in(list(slugs))
     has = known.filter((open_ & (pl.col("verdict") == "present")) | (~open_ & pl.col("at_risk"))).join(rows, "subject")
     by_subject = has.group_by("source", "split", "subject", "who").agg(

@@ -26,6 +26,21 @@ def test_a_trait_of_fewer_people_than_five_is_withheld():
     assert withheld == {"needles": 4, "hate_speech": 0}
 
 
+def test_copies_of_a_text_are_not_five_people(workspace, cli):
+    """Five copies of one text, of a source that names nobody, were five people, and its trait was released."""
+    rows, labels = world.requests()
+    talk = ("I faint at needles", f"Try {film('D')}", "ok")
+    copies = [
+        conversation(f"copy{n}", *talk, day=n, source=source) for n, source in enumerate(["messages", "reddit"] * 5)
+    ]
+    said = [label(row, "needles", quote="faint at needles") for row in copies]
+    ws = world.fill(workspace, [*rows, *copies], [*labels, *said])
+    clusters = [{"conversation": row["conversation"], "revision": 0, "cluster": "t"} for row in copies]
+    store.append(ws, tables.CLUSTERS, tables.CLUSTERS.frame(clusters))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert "needles" in manifest(ws)["withheld"]
+
+
 def said_by(ws, row, who="ann", **other):
     """Stores a review that marks nothing; returns its id."""
     review = world.review(row, who, **other)
