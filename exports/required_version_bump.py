@@ -207,7 +207,7 @@ def _is_compatible(new: pa.Field, old: pa.Field) -> bool:
 def _schema(draft: Draft, path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         raise _damaged(path, draft[0]) from None
 
 

@@ -21,10 +21,12 @@ from exports.folder import MANIFEST, SIGNATURE, data_file, facts_of, flush, sync
 from exports.formats import SINCE, schemas
 from exports.manifest_types import Facts
 from exports.withdraw import FORGOTTEN, reasons
+from saferec_builder import sources
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.core.release_files import SUMS, WITHDRAWN, read_sums, sha256, why_withdrawn, withdrawn_in
 
 CERTIFICATE = "certificate.json"  # in a release
+ROW = 1024  # bytes a row may unpack to, beside its share of the file: ids, names of traits and canary repeat in each
 
 
 @dataclass(frozen=True)
@@ -172,15 +174,23 @@ def _check_table(folder: Path, path: str, rows: int, schema: pa.Schema | None, d
         wrong = sorted(name for name in names if name not in both or stored.field(name) != schema.field(name))
         if wrong:  # the order of columns is free
             raise ReleaseError(f"{file}: column {wrong[0]} is not of the schema that this version of the format has")
-        if digest is not None and digest != row_digest(parquet):
+        actual = _row_digest(parquet, sources.PACKED * file.stat().st_size + ROW * rows + sources.LONGEST)
+        if actual is None:
+            raise ReleaseError(f"{file}: it unpacks to far more than rows of a release hold: fetch it from its maker")
+        if digest is not None and digest != actual:
             raise ReleaseError(f"{file}: its rows are not those that {MANIFEST} proves: build or fetch it again")
-    except (OSError, pa.ArrowInvalid) as fault:
-        raise ReleaseError(f"{file}: not a parquet file: {fault}") from None
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as fault:
+        raise ReleaseError(f"{file}: not a parquet file: {sources.readable(str(fault))}") from None
 
 
-def row_digest(file: pq.ParquetFile) -> str:
+def _row_digest(file: pq.ParquetFile, most: int) -> str | None:
+    """Returns the digest of the rows; None where they unpack to over `most` bytes, which could fill the memory of
+    whoever reads them."""
     digest = RowDigest()
-    for batch in file.iter_batches(batch_size=50_000):
+    for batch in file.iter_batches(batch_size=1_000):
+        most -= batch.nbytes
+        if most < 0:
+            return None
         digest.add(pa.Table.from_batches([batch]))
     return digest.hex()
 

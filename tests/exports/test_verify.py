@@ -4,6 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from exports import folder as files, verify as proof
@@ -84,6 +86,8 @@ TABLE = "data/sft/train.parquet"
         (lambda copy: forgotten(copy, copy.parent), r"copy: `saferec-build forget` deleted its data, as it held someb"),
         (lambda copy: forgotten(copy, copy.parent / "releases"), r"copy: `saferec-build forget` deleted its data, as "),
         (lambda copy: sealed(copy, b"PAR1 x"), r"data/sft/test.parquet: not a parquet file: "),
+        (lambda copy: renamed(copy, b"conve\xffsation"), r"data/sft/test.parquet: not a parquet file: 'utf-8' codec"),
+        (lambda copy: repeated(copy, "x" * 50_000, 5_000), r"sft/test.parquet: it unpacks to far more than rows of a"),
         (
             lambda copy: stated(copy, counts={"odd": {"train": 1}}),
             r"train.parquet: this program does not know the conf",
@@ -110,6 +114,23 @@ def forgotten(copy, releases):
 def sealed(copy, content):
     (copy / "data/sft/test.parquet").write_bytes(content)
     seal(copy, "data/sft/test.parquet")
+
+
+def renamed(copy, name):
+    """A column has a name that is no text: it ended in a traceback."""
+    sealed(copy, (copy / "data/sft/test.parquet").read_bytes().replace(b"conversation", name))
+
+
+def repeated(copy, value, rows):
+    """One value, stored once, stands in each row: 250 MB in a file of a few kB were unpacked in one piece."""
+    table = pq.read_table(path := copy / "data/sft/test.parquet")
+    table = table.take([0] * rows).set_column(1, table.schema.field("domain"), pa.array([value] * rows))
+    pq.write_table(table, path)
+    counts = json.loads((copy / "manifest.json").read_text())["counts"]
+    counts["sft"]["test"] = rows
+    stated(copy, counts=counts)
+    seal(copy, "data/sft/test.parquet")
+    assert path.stat().st_size < 100_000
 
 
 def test_the_bounds_of_the_certificate_are_those_of_the_manifest(home):
