@@ -8,7 +8,7 @@ people as we do, which conversations were taken, and their items, but has neithe
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,7 @@ ELSEWHERE = "not mined here"
 TOGETHER = "together"
 MANY = 5  # conversations that a message names
 CHANCE = 1e-4  # significance level at which rows count as sorted in an order of the source
-Candidates = NDArray[np.bool_]  # for each conversation of the source whether it is still a candidate
+Candidates = NDArray[np.int64]  # places of conversations of the source, rising
 Attack = Callable[[int], Candidates | None]  # place of a released conversation -> candidates; None: no information
 
 
@@ -153,10 +153,10 @@ def _hits(sides: Joined) -> pl.DataFrame:
     rows, truths, attempts = sides.rows, sides.rows["truth"].to_list(), attacks(sides)
     hits: dict[str, list[bool]] = {name: [] for name in (*attempts, TOGETHER)}
     for place, truth in enumerate(truths):
-        masks = {name: attack(place) for name, attack in attempts.items()}
-        for name, mask in masks.items():
-            hits[name].append(identifies([mask], truth))
-        hits[TOGETHER].append(identifies(masks.values(), truth))
+        kept = {name: attack(place) for name, attack in attempts.items()}
+        for name, candidates in kept.items():
+            hits[name].append(identifies([candidates], truth))
+        hits[TOGETHER].append(identifies(kept.values(), truth))
     texts = (pl.col("turns").list.len().fill_null(0) > 0).any().over("source")
     ids = sides.source["source_id"].gather(truths)
     parts = rows.select("conversation", "source", ids.alias("source_id"), with_text=texts)
@@ -168,11 +168,17 @@ def _counted(hits: pl.DataFrame) -> pl.DataFrame:
     return groups.agg(pl.col("found").sum(), of=pl.len()).sort("source", maintain_order=True)
 
 
-def identifies(masks: Iterable[Candidates | None], truth: int) -> bool:
-    """Whether all masks together keep one candidate, the right one; a mask without any is outdated and ignored."""
-    informative = [mask for mask in masks if mask is not None and mask.any()]
-    candidates = np.logical_and.reduce(informative) if informative else np.zeros(0, np.bool_)
-    return bool(candidates.sum() == 1 and candidates[truth])
+def identifies(kept: Iterable[Candidates | None], truth: int) -> bool:
+    """Whether all attacks together keep one candidate, the right one; an attack without any is outdated and ignored.
+    The fewest candidates are looked up among the others, so this takes less time than to go through the source."""
+    informative = sorted((part for part in kept if part is not None and part.size), key=len)
+    if not informative:
+        return False
+    candidates, *others = informative
+    for other in others:
+        at = np.searchsorted(other, candidates).clip(max=other.size - 1)
+        candidates = candidates[other[at] == candidates]
+    return candidates.size == 1 and bool(candidates[0] == truth)
 
 
 def attacks(sides: Joined) -> dict[str, Attack]:
@@ -188,48 +194,36 @@ def attacks(sides: Joined) -> dict[str, Attack]:
         by_truth = dict(zip(rows["truth"], released, strict=True))
         return pl.Series([by_truth.get(n) for n in range(source.height)], dtype=pl.String)
 
-    owner = revisions["of"].to_numpy()
+    owner = revisions["of"].to_numpy().astype(np.int64)
 
     def once(attack: Attack) -> Attack:
         """Turns an attack on revisions into one on their conversations."""
-        return lambda n: None if (mask := attack(n)) is None else _mask(source.height, owner[mask])
+        return lambda n: None if (kept := attack(n)) is None else np.unique(owner[kept])
 
-    attacks = {
+    return {
         "ids": _ids(rows, source),
-        "digest": once(_same(rows["digest"], revisions["digest"])),
-        "time": _same(rows["time"], days),
-        "domain": _same(rows["domain"], source["domain"]),
-        "people": _people(rows, source["seeker"], days),
+        "digest": once(_same(rows, revisions, rows["digest"], revisions["digest"])),
+        "time": _same(rows, source, rows["time"], days),
+        "domain": _same(rows, source, rows["domain"], source["domain"]),
+        "people": _people(rows, source, days),
         "order": _order(rows, source),
         "evidence": once(_evidence(rows, revisions)),
-        "texts": once(_same(_words(rows), _words(revisions))),
-        "items": _same(sets, taken(sets)),
-        "rows": _same(shapes, taken(shapes)),
+        "texts": once(_same(rows, revisions, _words(rows), _words(revisions))),
+        "items": _same(rows, source, sets, taken(sets)),
+        "rows": _same(rows, source, shapes, taken(shapes)),
     }
-    same_source = _same(rows["source"], source["source"])
-    return {name: _and(attack, same_source) for name, attack in attacks.items()}
 
 
-def _and(attack: Attack, other: Attack) -> Attack:
-    def both(n: int) -> Candidates | None:
-        if (mask := attack(n)) is None or (other_mask := other(n)) is None:
-            return mask
-        return mask & other_mask
-
-    return both
-
-
-def _same(released: pl.Series, source: pl.Series) -> Attack:
-    """Keeps the conversations with the same value; a null gives no information."""
-    numbers = pl.concat([released.cast(pl.String), source.cast(pl.String)]).rank("dense").fill_null(0).to_numpy()
-    released_ranks, source_ranks = numbers[: len(released)], numbers[len(released) :]
-    return lambda n: source_ranks == released_ranks[n] if released_ranks[n] else None
-
-
-def _mask(height: int, places: Sequence[int] | NDArray[np.uint32]) -> Candidates:
-    mask = np.zeros(height, np.bool_)
-    mask[np.asarray(places, np.int64)] = True
-    return mask
+def _same(rows: pl.DataFrame, source: pl.DataFrame, released: pl.Series, values: pl.Series) -> Attack:
+    """Keeps the conversations of the row's source with the same value; a null gives no information."""
+    if released.null_count() == len(released):
+        return lambda n: None
+    keys = [frame["source"] + "\n" + column.cast(pl.String) for frame, column in ((rows, released), (source, values))]
+    numbers = pl.concat(keys).rank("dense").fill_null(0).to_numpy()
+    wanted, ranks = numbers[: len(released)], numbers[len(released) :]
+    order = np.argsort(ranks, kind="stable")
+    starts, ends = (np.searchsorted(ranks, wanted, side, sorter=order) for side in ("left", "right"))
+    return lambda n: order[starts[n] : ends[n]] if wanted[n] else None
 
 
 def _words(rows: pl.DataFrame) -> pl.Series:
@@ -246,32 +240,40 @@ def _sets(rows: pl.DataFrame) -> pl.Series:
 
 def _ids(rows: pl.DataFrame, source: pl.DataFrame) -> Attack:
     """Keeps the conversations with the released id, or with an id that anybody can compute from it without a key."""
-    places: dict[str, list[int]] = {}
+    places: dict[tuple[str, str], list[int]] = {}
     for place, (subject, name, origin) in enumerate(source.select("conversation", "source_id", "source").iter_rows()):
         for candidate in {subject, name, tables.digest(name), tables.digest(origin, name), tables.digest(subject)}:
-            places.setdefault(candidate, []).append(place)
-    released = rows.select("conversation", "source_id", "seeker").rows()
-    return lambda n: (
-        _mask(source.height, hits) if (hits := [p for name in released[n] for p in places.get(name, ())]) else None
-    )
+            places.setdefault((origin, candidate), []).append(place)
+    released = rows.select("source", "conversation", "source_id", "seeker").rows()
+
+    def attack(n: int) -> Candidates:
+        origin, *names = released[n]
+        return np.unique(np.array([p for name in names for p in places.get((origin, name), ())], np.int64))
+
+    return attack
 
 
-def _people(rows: pl.DataFrame, seekers: pl.Series, days: pl.Series) -> Attack:
+def _people(rows: pl.DataFrame, source: pl.DataFrame, days: pl.Series) -> Attack:
     """Keeps the conversations of those who wrote on all days on which, by the release, the row's seeker wrote."""
-    authors = seekers.rank("dense").fill_null(0).to_numpy()  # 0: no seeker is known
-    by_day: dict[str, set[int]] = {}
-    for person, day in zip(authors.tolist(), days, strict=True):
-        by_day.setdefault(day or "", set()).add(person)
+    by_day: dict[tuple[str, str | None], set[str]] = {}
+    by_person: dict[tuple[str, str], list[int]] = {}
+    for place, (origin, person, day) in enumerate(zip(source["source"], source["seeker"], days, strict=True)):
+        if person is not None:
+            by_day.setdefault((origin, day), set()).add(person)
+            by_person.setdefault((origin, person), []).append(place)
     released_days: dict[str, set[str]] = {}
     for person, day in rows.select("seeker", "time").drop_nulls().iter_rows():
         released_days.setdefault(person, set()).add(day)
-    pseudonyms = rows["seeker"].to_list()
+    pseudonyms = rows.select("source", "seeker").rows()
 
     @cache
-    def candidates(seeker: str) -> list[int]:
-        return sorted(set.intersection(*(by_day.get(day, set()) for day in released_days[seeker])) - {0})
+    def candidates(origin: str, seeker: str | None) -> Candidates | None:
+        if seeker not in released_days:
+            return None
+        people = set.intersection(*(by_day.get((origin, day), set()) for day in released_days[seeker]))
+        return np.array(sorted(place for person in people for place in by_person[origin, person]), np.int64)
 
-    return lambda n: np.isin(authors, candidates(pseudonyms[n])) if pseudonyms[n] in released_days else None
+    return lambda n: candidates(*pseudonyms[n])
 
 
 def _order(rows: pl.DataFrame, source: pl.DataFrame) -> Attack:
@@ -296,15 +298,15 @@ def _order(rows: pl.DataFrame, source: pl.DataFrame) -> Attack:
             in_order = group.sort(best, descending=trends[best] < 0, maintain_order=True)["truth"]
             guesses |= dict(zip(group["truth"].to_list(), in_order.to_list(), strict=True))
     truth = rows["truth"].to_list()
-    return lambda n: _mask(source.height, [guesses[truth[n]]]) if truth[n] in guesses else None
+    return lambda n: np.array([guesses[truth[n]]]) if truth[n] in guesses else None
 
 
 def _evidence(rows: pl.DataFrame, revisions: pl.DataFrame) -> Attack:
     """Keeps the texts with words at the place of the evidence: its quote, or any words with borders at both ends."""
-    spans = rows["spans"].to_list()
+    spans, origins = rows["spans"].to_list(), rows["source"].to_list()
     turns = revisions["turns"].list.eval(pl.element().struct.field("text"))
 
-    def matches(turn: int, start: int, end: int, quote: str) -> Candidates:
+    def matches(turn: int, start: int, end: int, quote: str) -> NDArray[np.bool_]:
         text = turns.list.get(turn, null_on_oob=True)
         part = text.str.slice(start, end - start)
         if quote:
@@ -315,7 +317,9 @@ def _evidence(rows: pl.DataFrame, revisions: pl.DataFrame) -> Attack:
         return mask.fill_null(False).to_numpy()
 
     def attack(n: int) -> Candidates | None:
-        masks = [matches(span["turn"], span["start"], span["end"], span["quote"]) for span in spans[n] or ()]
-        return np.logical_and.reduce(masks) if masks else None
+        if not spans[n]:
+            return None
+        masks = [(revisions["source"] == origins[n]).to_numpy(), *(matches(**span) for span in spans[n])]
+        return np.flatnonzero(np.logical_and.reduce(masks))
 
     return attack

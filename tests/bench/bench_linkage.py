@@ -98,7 +98,7 @@ def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> linka
 
     def wanted(n: int) -> linkage.Candidates | None:
         traits_in = injected.get(names[n])
-        return np.array([traits >= {*traits_in} for traits in allowed]) if traits_in else None
+        return np.flatnonzero([traits >= {*traits_in} for traits in allowed]) if traits_in else None
 
     return wanted
 
