@@ -16,7 +16,7 @@ from exports.folder import CARD, versions
 from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, digests_of, explained, on_main, tags_of, withdrawn
 from exports.signing import WITHDRAWAL, signature
 from saferec_builder.core import release_files
-from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
+from saferec_builder.core.errors import HubError, ReleaseError, UsageError, line, whole_object
 from saferec_builder.core.release_files import WITHDRAWN
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, alone
@@ -55,8 +55,8 @@ def withdraw(
     hub: marks it also on the card of `repo` (NAMESPACE/NAME, default [dataset] repo). erase: deletes its tag and
     history there, too, for good. sign: an SSH key that signs WITHDRAWN.json there.
     """
-    name = repo or ws.config.dataset.repo
-    if not reason.strip():
+    name, reason = repo or ws.config.dataset.repo, line(reason).strip()  # as the marks are read back
+    if not reason:
         raise UsageError("withdraw --reason is empty: say why, for it stands on the card")
     if erase and not hub:
         raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")

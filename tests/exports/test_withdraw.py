@@ -240,6 +240,13 @@ def test_a_version_is_refused_as_release_does_before_the_hub_is_asked(workspace)
         withdraw.withdraw(workspace, "v1.0.0", "wrong", hub=True, repo=REPO)
 
 
+def test_a_reason_is_one_line_of_text_as_it_is_read_back(released):
+    """Bytes that are no text ended in a traceback; a reason with a control character was new in every run."""
+    for reason in ("an odd \udcff byte", "two\nlines \u202e turned"):
+        assert [withdraw.withdraw(released, "1.0.0", reason).new for _ in range(2)] == [True, False]
+    assert withdraw.reasons(released.releases) == {"1.0.0": "two lines \ufffd turned"}
+
+
 def test_two_marks_at_once_lose_none(workspace, monkeypatch):
     """`forget` marks versions, too, and wrote over a withdrawal that it had not read."""
     read, others = withdraw.reasons, []
