@@ -265,8 +265,11 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
         "8 users of the test split, 4 with a sensitivity told in the request: those of no slice of the gold, of 21"
         in html
     )
-    page.write(workspace, runs=[results(tmp_path / "scores", run("mine"))])
-    assert "of no slice" not in (workspace.root / "report.html").read_text()
+    late = "counts as none. So does one that is told only after the request"  # stood without its subject with a gold
+    for gold in (True, False):
+        report = page.read_runs(results(tmp_path / "scores", run("mine"))) | {"gold": gold}
+        html = page.render(gather(workspace) | {"runs": [report]})
+        assert "of no slice" not in html and (late in html, "So does one" in html) == (not gold, not gold)
 
 
 def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: store.Workspace, cli: Cli) -> None:
