@@ -81,8 +81,9 @@ def _printable(text: str) -> str:
 def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
     """Returns the card with the mark below its header; with `bare` nothing else, as the data is deleted."""
     banner = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
+    card = card.replace("\r\n", "\n")  # as some editors save it
     head, separator, body = card.removeprefix("---\n").partition("\n---\n")
-    if bare or not separator:
+    if bare or not (separator and card.startswith("---\n")):
         head, body = "tags: [withdrawn]", "" if bare else card
     remaining = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
     return f"---\n{head}\n---\n{banner}\n{remaining.lstrip()}"

@@ -196,4 +196,7 @@ def test_a_mark_stands_once_and_below_the_header():
     assert card.bannered(marked, "1.0.0", "wr*ng", bare=False) == marked
     head = f"---\ntags: [withdrawn]\n---\n{mark}\n\n"
     assert card.bannered("no header", "1.0.0", "wr*ng", bare=False) == f"{head}no header"
+    # what stood above a rule became the header, and so did none of a card that was saved with other ends of lines
+    assert card.bannered("one\n---\ntwo", "1.0.0", "wr*ng", bare=False) == f"{head}one\n---\ntwo"
+    assert card.bannered(text.replace("\n", "\r\n"), "1.0.0", "wr*ng", bare=False) == marked
     assert card.bannered(text, "1.0.0", "wr*ng", bare=True) == head
