@@ -166,6 +166,7 @@ def test_explain_names_every_check(cli):
     assert {"leaks", "personal data", "licence", "small groups", "rare combinations"} <= set(names)
     run = cli("release", "--explain")
     assert "safety (stops): no request with a sensitivity has an answer" in run.out and "--allow no-safety" in run.out
+    assert "certificate (stops): a label that was taken unread (`auto`)" in run.out  # nobody claims a certificate
 
 
 def test_a_leak_stops_and_names_who():
