@@ -8,7 +8,7 @@ from exports import folder as write, formats, released_ids, required_version_bum
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining import withheld
 from saferec_builder.mining.conversations import pseudonym
-from saferec_builder.mining.removals import of_workspace
+from saferec_builder.mining.removals import erased_in, of_workspace
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace
 
@@ -33,7 +33,7 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
     # by the workspace's id, too, from the key file: without `.secret` the released id cannot be computed
     both = frame.with_columns(name=pl.concat_list("conversation", "subject")).explode("name").join(erased, on="name")
     hits = both.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("gone")))["conversation"].to_list()
-    hits += removals.conversations_in(frame["conversation"])
+    hits += erased_in(ws, removals, frame, manifest["name"])["conversation"].to_list()
     for source in frame["source"].unique():
         removed_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
         ids = [*removed_ids, *_released(ws, manifest["name"], removed_ids)]

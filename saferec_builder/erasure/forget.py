@@ -120,7 +120,9 @@ def forget(
                 reminder = f"{wishes.FILE}: this only ended the erasure before: run `forget` again for these"
                 return replace(earlier, outside=[*earlier.outside, *[reminder] * bool(open_wishes)])
         erasure, receipts = people.find(ws, names, source, only)
-        erasure = replace(erasure, before=sorted({*erasure.before, *places.put_back(ws)}))
+        names_back, texts_back = places.put_back(ws)
+        before, revisions = sorted({*erasure.before, *names_back}), [*erasure.revisions, *texts_back]
+        erasure = replace(erasure, before=before, revisions=revisions)
         _check_server(ws, erasure, to, no_server)
         for table in tables.TABLES.values():  # damaged ones stop it here: once it has begun, none can be repaired
             workspace.count(ws, table)

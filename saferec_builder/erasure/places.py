@@ -22,7 +22,7 @@ from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import ReleaseError, SafeRecError
 from saferec_builder.core.plain_files import PARQUET, packed_as
 from saferec_builder.core.progress import Progress, counted
-from saferec_builder.erasure.people import Erasure, dataset_names, releases
+from saferec_builder.erasure.people import Erasure, Pair, dataset_names, releases
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources import saferec
 from saferec_builder.sources.readers import IN_CELLS, READERS, likely
@@ -366,16 +366,22 @@ def without_key(ws: Workspace, erasure: Erasure) -> list[Path]:
     return [path for path, key in keys.items() if not key.exists() and not _read_release(path).is_empty()]
 
 
-def put_back(ws: Workspace) -> set[str]:
-    """Names of people who were erased before in releases and key files, which somebody put back from a backup."""
+def put_back(ws: Workspace) -> tuple[set[str], list[Pair]]:
+    """In releases and key files that somebody put back from a backup: names of people who were erased before, and their
+    texts (conversation, digest) in conversations that were mined again without them since."""
     erased, key_files = _all_erased(ws, Erasure()), map(released_ids.read, ws.releases.glob("*.key.parquet"))
     if not erased:
-        return set()
+        return set(), []
     frames = [pl.DataFrame(schema=released_ids.KEY), *map(_read_release, releases(ws)), *key_files]
     rows = pl.concat(frames, how="diagonal")
-    people = {formats.pseudonym(dataset, key) for dataset in dataset_names(ws) for _, key in erased.forgotten}
-    names = {*erased.conversations_in(pl.concat([rows["conversation"], rows["subject"]]).drop_nulls())}
+    datasets = dataset_names(ws)
+    people = {formats.pseudonym(dataset, key) for dataset in datasets for _, key in erased.forgotten}
+    subjects = rows.select("digest", conversation="subject").drop_nulls("conversation")
+    texts = pl.concat([rows.select("digest", "conversation"), subjects]).unique()
+    hits = wishes.erased_in(ws, erased, texts, *datasets)
+    names = {*hits.filter(pl.col("mined").is_null())["conversation"]}
     rows = rows.with_columns(pl.col("source_id").str.strip_chars())
     for (source,), part in rows.drop_nulls("source").group_by("source"):
         names |= {*part.filter(pl.col("source_id").is_in(erased.ids_in(str(source), part["source_id"])))["subject"]}
-    return names | people.intersection(rows["seeker"])
+    revisions = hits.select("mined", "digest").drop_nulls().unique().sort("mined", "digest").rows()
+    return names | people.intersection(rows["seeker"]), revisions

@@ -17,7 +17,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.mining.conversations import drops_of, pseudonym
 from saferec_builder.sources import Left, csv_rows, opened, spelling
 from saferec_builder.sources.conversation_rows import Source
-from saferec_builder.storage import tables, whole_files, workspace
+from saferec_builder.storage import tables, texts_on_disk, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FILE = "removals.csv"
@@ -211,6 +211,20 @@ def task_key(task: str, secret: bytes) -> tuple[str, str]:
 def conversation_key(name: str, secret: bytes) -> tuple[str, str]:
     """Row of FORGOTTEN of an id that an erased conversation had here or in a release, which has no other."""
     return CONVERSATION, pseudonym(CONVERSATION, name, secret)
+
+
+def erased_in(ws: Workspace, removals: Removals, rows: pl.DataFrame, *datasets: str) -> pl.DataFrame:
+    """The `rows` (conversation: an id here or in a release of these datasets; digest) of conversations that were
+    erased, with `mined`: the id here where one was mined again, as a thread on Reddit is without the posts of whoever
+    was erased, else null. The texts of it that are here now are not erased ones."""
+    hits = rows.filter(pl.col("conversation").is_in(removals.conversations_in(rows["conversation"])))
+    if hits.is_empty():
+        return hits.with_columns(mined=pl.lit(None, pl.String))
+    here = texts_on_disk.narrow(ws).select("digest", mined="conversation")
+    again = removals.conversations_in(here["mined"])
+    names = {name: mined for mined in again for name in (mined, *(ws.released_id(mined, d) for d in datasets))}
+    mined = pl.col("conversation").replace_strict(names, default=None, return_dtype=pl.String)
+    return hits.with_columns(mined=mined).join(here, on=["mined", "digest"], how="anti")
 
 
 def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFrame:

@@ -129,6 +129,32 @@ def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptie
     assert "c007" not in released_ids.read(released_ids.path_of(ws.releases / "1.0.0"))["source_id"]
 
 
+def test_a_thread_that_was_mined_again_without_a_forgotten_post_is_nobody_elses_erasure(workspace, cli, tmp_path):
+    """The thread of another person was erased with the post, and its id counted as erased for good: no later release
+    could be published, and each `forget`, of whomever, deleted its data."""
+    ws, thread = as_mined(workspace, "reddit"), tables.digest("reddit", "c009")
+    world.for_few(ws)
+    row = store.read(ws, tables.CONVERSATIONS).filter(conversation=thread).to_dicts()[0]
+    label = store.read(ws, tables.LABELS).filter(subject=thread).to_dicts()[0]
+    post = {"conversation": thread, "digest": row["digest"], "turn": 1, "source_id": "t1_x"}
+    post["author"] = mine.pseudonym("reddit", "leaver", ws.secret)
+    store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([post]))
+    shutil.copytree(once.released(ws) / "releases", tmp_path / "backup")
+    assert cli("forget", "leaver", "-C", ws.root).code == 0
+    again = world.conversation(thread, row["turns"][0]["text"], "Try Film K", "Thanks!", source="reddit", accepted="K")
+    again |= {name: row[name] for name in ("source_id", "seeker", "time")}
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([again]))
+    store.append(ws, tables.LABELS, tables.LABELS.frame([label | {"digest": again["digest"]}]))
+    once.command("release", "2.0.0", "-C", ws.root)
+    once.command("publish", "--to", tmp_path / "out", "--found-again", "-C", ws.root)
+    assert "releases" not in cli("forget", "elsewhere", "-C", ws.root, "--json").json
+    shutil.rmtree(ws.releases / "1.0.0")
+    shutil.copytree(tmp_path / "backup", ws.releases, dirs_exist_ok=True)
+    assert cli("forget", "elsewhere", "-C", ws.root, "--json").json["releases"] == ["releases/1.0.0"]
+    keys = {version: released_ids.read(ws.releases / f"{version}.key.parquet") for version in ("1.0.0", "2.0.0")}
+    assert {version: thread in rows["subject"] for version, rows in keys.items()} == {"1.0.0": False, "2.0.0": True}
+
+
 def test_so_does_one_without_its_key_file(ws, cli, tmp_path):
     """Only the key file tells which conversation an erased id was: it was published until `forget` ran again."""
     shutil.copytree(ws.releases / "1.0.0", tmp_path / "backup")
