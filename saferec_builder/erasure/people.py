@@ -17,7 +17,7 @@ from annotation import outbox, sampling_design
 from annotation.tools.tasks_and_answers import tasks
 from exports import formats
 from exports.folder import MANIFEST, facts_of
-from saferec_builder.core.errors import UsageError, near
+from saferec_builder.core.errors import UsageError, is_utf8, near
 from saferec_builder.core.release_files import SUMS
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources.conversation_rows import Source
@@ -69,6 +69,11 @@ def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tu
     release), an id of a post, an author or a pseudonym. `only`: one of KINDS, for names in a source. Without names:
     everybody in removals.csv. Raises UsageError if nobody is named, or if a name is the id of one person and the author
     name of another."""
+    names = [name.strip() for name in names]  # as sources and removals.csv are read
+    for name in names:  # empty is a shell's variable that is not set
+        if not name or not is_utf8(name):
+            problem = f"a name is {'not UTF-8' if name else 'empty'}"
+            raise UsageError(f"forget: {problem}: expected ids and authors, or no name at all for {wishes.FILE}")
     if only and only not in KINDS:
         raise UsageError(f"forget --only {only}: expected {' or '.join(KINDS)}: what the names are in their source")
     if only and not names:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder.core.errors import ReviewError, StoreError
+from saferec_builder.core.errors import ReviewError, StoreError, UsageError
 from saferec_builder.erasure import forget as stage
 from saferec_builder.erasure.people import Erasure, Receipt
 from saferec_builder.storage import tables, workspace as store
@@ -103,3 +103,14 @@ def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_pat
     lines = todo(replace(erasure, inputs=[]))
     assert lines[:2] == ["data", "x.zip"] and lines[-1] == backups and len(lines) == 6
     assert lines[3].startswith("CSVs that reviewers have") and lines[4].startswith("whoever serves ")
+
+
+@pytest.mark.parametrize(("name", "problem"), [("", "empty"), (" \n", "empty"), ("caf\udce9", "not UTF-8")])
+def test_what_is_no_name_is_nobody_who_was_forgotten_before(
+    workspace: store.Workspace, name: str, problem: str
+) -> None:
+    """Of a variable that was not set it said `0 conversations, known before`, and ended well; a name of a terminal in
+    Latin-1 ended in a traceback."""
+    with pytest.raises(UsageError, match=f"forget: a name is {problem}: expected ids and authors, or no name at all"):
+        stage.forget(workspace, ["c1", name])
+    assert stage.forget(workspace, [" c1\n"], dry=True).receipts == [Receipt("c1", [], False)]
