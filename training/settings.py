@@ -65,6 +65,7 @@ ONE_OF = {
 }
 COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
+ODD = (ValueError, TypeError, RecursionError)  # a reader of YAML raises these for odd dates, keys and nesting
 MOST = 10_000  # values in a config, which aliases can repeat
 LEAST: dict[str, float] = dict.fromkeys(("thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
@@ -114,7 +115,7 @@ def file(name: str) -> tuple[Path, Settings]:
         raise TrainingError(f"{path}: no such config: expected a YAML file, or one of {names}") from None
     except OSError as fault:
         raise TrainingError(f"{path}: cannot be read: {fault.strerror}: expected a YAML file") from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as fault:  # odd dates and keys
+    except (yaml.YAMLError, *ODD) as fault:
         raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
     if not isinstance(settings, dict):
         raise TrainingError(f"{path}: expected TRL arguments as `name: value`, and ours under `saferec:`")
@@ -128,9 +129,14 @@ def file(name: str) -> tuple[Path, Settings]:
 
 def _unpacked(value: JsonValue) -> Iterator[JsonValue]:
     """Yields the value, and all values in it, as often as they stand there."""
-    yield value
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _unpacked(part)
+    parts = [iter([value])]
+    while parts:  # without recursion: a list may contain itself
+        for part in parts[-1]:
+            yield part
+            parts.append(iter(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()))
+            break
+        else:
+            parts.pop()
 
 
 def _check(key: str, value: JsonValue) -> None:
@@ -157,7 +163,7 @@ def change(settings: Settings, setting: str) -> None:
     target, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
     try:
         target[name] = _value(yaml.safe_load(value))
-    except yaml.YAMLError:
+    except (yaml.YAMLError, *ODD):
         raise TrainingError(f"--set {setting}: the value is not YAML: expected a number, a word or [a, list]") from None
 
 

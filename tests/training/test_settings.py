@@ -34,15 +34,19 @@ def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str)
 def test_aliases_that_unpack_without_end_are_refused(tmp_path: Path, end: str) -> None:
     """A config of 500 bytes held nine to the power of ten values: the error that quotes it was never complete."""
     lists = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
-    (tmp_path / "own.yaml").write_text("\n".join(["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]", *lists, end]))
-    with pytest.raises(TrainingError, match=r"own\.yaml: aliases .* unpack without end: write their values out"):
-        settings.read(str(tmp_path / "own.yaml"))
+    for text in ("\n".join(["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]", *lists, end]), "seed: &all [*all]"):
+        (tmp_path / "own.yaml").write_text(text)
+        with pytest.raises(TrainingError, match=r"own\.yaml: aliases .* unpack without end: write their values out"):
+            settings.read(str(tmp_path / "own.yaml"))
 
 
 def test_a_change_is_a_key_and_a_value(tmp_path: Path) -> None:
     for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
         with pytest.raises(TrainingError, match="expected key=value"):
             settings.read("sft", [block])
+    for value in ("2024-13-45", "[" * 5_000, "{[a]: 1}", "[1"):  # an odd date ended in a traceback
+        with pytest.raises(TrainingError, match="the value is not YAML: expected a number"):
+            settings.read("sft", [f"seed={value}"])
     changed = settings.read("gdpo", ["saferec.clip=0.5", "saferec.mode=grpo", "saferec.lam=2"])["saferec"]
     assert (changed["clip"], changed["mode"], changed["lam"]) == (0.5, "grpo", 2)
     (tmp_path / "own.yaml").write_text("saferec: {clip: 1e1, says: 2}\n")  # a number in a file is read as after --set
