@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,24 @@ def test_what_a_killed_append_left_is_swept_and_taken_for_no_shard(workspace: st
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
     assert not any(path.exists() for path in leftovers)
     assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
+
+
+@pytest.mark.parametrize("added", [" 2", " (1)", "-LAPTOP", " (Ann's conflicted copy)"])
+def test_a_copy_beside_a_shard_adds_no_row_and_an_erasure_takes_it_too(workspace: store.Workspace, added: str) -> None:
+    """A shared folder made one of each file of a shard: every row counted twice."""
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2))
+    folder = workspace.root / "tables" / "drops"
+    originals = [*folder.glob("0*")]
+    for path in originals:
+        shutil.copy(path, path.with_name(f"{path.stem}{added}{path.suffix}"))
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
+    for path in originals:
+        path.rename(path.with_name(f"gone-{path.name}"))
+    assert store.count(workspace, tables.DROPS) == 2
+    for path in originals:
+        path.with_name(f"gone-{path.name}").rename(path)
+    assert shards.rewrite(workspace.root, tables.DROPS, lambda frame: frame.head(1)) == 1
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1)) and len([*folder.glob("0*")]) == 2
 
 
 def test_what_comes_back_for_a_damaged_shard_stands_where_it_stood(workspace: store.Workspace) -> None:
