@@ -77,9 +77,10 @@ class Removals:
         return [name for name in names.unique() if conversation_key(name, self.secret) in self.forgotten]
 
     def _in(self, pairs: frozenset[tuple[str, str]], key: Key, source: str, names: pl.Series) -> list[str]:
-        asked_for, distinct = self.of(pairs, source), names.drop_nulls().unique().to_list()
+        asked_for = self.of(pairs, source)
         if not self.forgotten:
-            return [name for name in distinct if name in asked_for]
+            return names.filter(names.is_in(list(asked_for))).unique().to_list()
+        distinct = names.drop_nulls().unique().to_list()
         erased = {name for name in distinct for s in spelt(source) if (s, key(s, name, self.secret)) in self.forgotten}
         return [name for name in distinct if name in asked_for or name in erased]
 
@@ -291,11 +292,11 @@ def standing(conversations: pl.DataFrame, origin: pl.DataFrame) -> pl.DataFrame:
 
 def removed(removals: Removals, rows: pl.DataFrame) -> pl.DataFrame:
     """(conversation, digest) of every revision in `rows` (as of `standing`) with something that is to be removed."""
-    hits = [rows.clear()]
-    for (source,), part in rows.partition_by("source", as_dict=True).items():
+    ids, hit = rows["source_id"].str.strip_chars(), pl.repeat(False, rows.height, eager=True)
+    for source in rows["source"].unique():
         people = {pseudonym(source, name, removals.secret) for name in removals.of(removals.authors, source)}
         people |= removals.erased(source)
-        ids = part["source_id"].str.strip_chars()
-        hit = ids.is_in(removals.ids_in(source, ids)) | part["seeker"].is_in(list(people)).fill_null(False)
-        hits.append(part.filter(hit))
-    return pl.concat(hits).select("conversation", "digest").unique()
+        is_source = rows["source"] == source
+        is_removed = ids.is_in(removals.ids_in(source, ids.filter(is_source))) | rows["seeker"].is_in(list(people))
+        hit |= is_source & is_removed.fill_null(False)
+    return rows.filter(hit).select("conversation", "digest").unique()
