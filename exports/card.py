@@ -13,6 +13,7 @@ import jinja2
 
 from exports import build_rows, canary
 from exports.manifest_types import OLDER, Facts
+from saferec_builder.core.counts import many
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
@@ -45,6 +46,7 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
     )
+    environment.globals["many"] = many
     environment.filters |= {"yaml": yaml, "slug": _slug, "file": _file, "safe": _Safe}
     return environment.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
 

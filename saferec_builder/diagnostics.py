@@ -22,6 +22,7 @@ from annotation.connections import server_folder
 from annotation.tools import local_label_studio as managed
 from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import SafeRecError, UsageError
 from saferec_builder.proposing import proposers
 from saferec_builder.sources import doesthedogdie_api as ddd_api
@@ -190,7 +191,7 @@ def _files(ws: Workspace) -> Iterator[Finding]:
     if ws.config.taxonomy.path:
         try:
             count = len(traits.load(ws.root / ws.config.taxonomy.path).traits)
-            yield Finding("taxonomy", OK, f"{ws.config.taxonomy.path}: {count} traits")
+            yield Finding("taxonomy", OK, f"{ws.config.taxonomy.path}: {many(count, 'trait', 'traits')}")
         except (SafeRecError, OSError) as fault:
             yield Finding("taxonomy", MISSING, " ".join(str(fault).split()), "correct [taxonomy] path or the file")
     with suppress(SafeRecError):  # _database reports a database that cannot be read
@@ -212,7 +213,7 @@ def _database(ws: Workspace) -> Finding:
         remedy = "start the server, or correct [store] url" if ws.config.store.url else "docs/how-to/bad-day.md"
         return Finding(what, MISSING, message[:200], remedy)
     newest, old = migrations.newest(), f", shards from schema {older} on, brought up to date as they are read"
-    return Finding(what, OK, f"{rows:,} reviews, schema {newest}{old if older < newest else ''}")
+    return Finding(what, OK, f"{many(rows, 'review', 'reviews')}, schema {newest}{old if older < newest else ''}")
 
 
 def _models(ws: Workspace) -> Iterator[Finding]:

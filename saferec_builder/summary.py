@@ -64,7 +64,8 @@ class Status:
             if rows
         ]
         for bill in self.spent.to_dicts():
-            paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
+            requests = many(bill["requests"], "request", "requests")
+            paid = f"{requests}, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
             lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.4f} USD with test questions"))
         marks = {version: f" (withdrawn: {reason})" for version, reason in self.withdrawn.items()}
         marks |= dict.fromkeys(self.emptied, " (its data was deleted)")

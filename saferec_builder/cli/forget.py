@@ -10,7 +10,7 @@ from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.review import TOOLS, Token
 from saferec_builder.cli.workspace import onward
-from saferec_builder.core.counts import Counts
+from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.errors import UsageError
 from saferec_builder.erasure import forget as stage
 from saferec_builder.storage.workspace import Workspace
@@ -41,8 +41,9 @@ def forget(
     result = stage.forget(ws, names or (), **filters, to=server, no_server=no_server, dry=dry_run, progress=progress)
     say(Counts("forget", sum(result.rows.values()), figures=result.figures(ws.root)), as_json, "")
     if not as_json:
-        copies = f", and the data of {len(result.emptied)} copies of releases deleted" if result.emptied else ""
-        typer.echo(f"forget: {result.total} {'would be ' * dry_run}erased{copies}{'; nothing was changed' * dry_run}")
+        copies = many(len(result.emptied), "copy of a release", "copies of releases")
+        emptied = f", and the data of {copies} deleted" if result.emptied else ""
+        typer.echo(f"forget: {result.total} {'would be ' * dry_run}erased{emptied}{'; nothing was changed' * dry_run}")
         if not dry_run:
             onward(ws, as_json)
     if result.fault:

@@ -52,9 +52,10 @@ class Forgotten:
     def total(self) -> str:
         """The counts in words, per kind."""
         lines, tasks = (self.rows.get(name, 0) for name in ("lines", "tasks"))
-        kinds = {"rows of tables": sum(self.rows.values()) - lines - tasks, "lines of files": lines}
-        kinds |= {"tasks on review servers": tasks} if tasks else {}
-        return ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+        rows = sum(self.rows.values()) - lines - tasks
+        counts = [many(rows, "row of tables", "rows of tables"), many(lines, "line of files", "lines of files")]
+        counts += [many(tasks, "task on review servers", "tasks on review servers")] * bool(tasks)
+        return ", ".join(counts)
 
     def figures(self, root: Path) -> dict[str, JsonValue]:
         """The receipt for a command's last lines; paths of files are relative to `root`."""
@@ -82,7 +83,7 @@ class Forgotten:
             )
         for paths, finding in ((self.files, "still named in"), (self.unread, "nobody can read")):
             if paths and not self.dry:
-                others = f" and {n} other files" if (n := len(paths) - 1) else ""
+                others = f" and {many(n, 'other file', 'other files')}" if (n := len(paths) - 1) else ""
                 return f"forget: {finding} {paths[0]}{others}: look there"
         return None
 
@@ -174,9 +175,10 @@ def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | N
     sent = review_server.on_team_servers(ws, set(erasure.tasks))
     if sent.height and not (to or no_server):
         tool = sent["tool"][0].replace("_", "-")
+        sent_tasks = many(sent.height, "task about them is", "tasks about them are")
         raise ReviewError(
-            f"forget: {sent.height} tasks about them are on a review server ({tool}): give it with --tool {tool},"
-            " --url and --token, so that they are deleted there too; or say --no-server if it is there no more"
+            f"forget: {sent_tasks} on a review server ({tool}): give it with --tool {tool}, --url and --token, so that"
+            " nothing is left there either; or say --no-server if it is there no more"
         )
 
 

@@ -17,6 +17,7 @@ from annotation import outbox, sampling_design
 from annotation.tools.tasks_and_answers import tasks
 from exports import formats
 from exports.folder import MANIFEST, facts_of
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import UsageError, is_utf8, near
 from saferec_builder.core.release_files import SUMS
 from saferec_builder.mining import removals as wishes
@@ -118,8 +119,8 @@ def _wish(ws: Workspace, posts: pl.DataFrame, source: str, name: str, only: str)
     ]
     if all(hits) and hits[0] != hits[1]:
         raise UsageError(
-            f"forget {name}: an id (of {len(hits[0])} conversations), and the name of an author (in {len(hits[1])}),"
-            " who may be somebody else: say which with --only id or --only author"
+            f"forget {name}: an id (of {many(len(hits[0]), 'conversation', 'conversations')}), and the name of an"
+            f" author (in {len(hits[1])}), who may be somebody else: say which with --only id or --only author"
         )
     return wishes.wish(source, name, name)
 

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from saferec_builder.core.counts import many
 from saferec_builder.mining import removals as wishes
 from saferec_builder.mining.removals import REMOVED
 from saferec_builder.storage import tables, texts_on_disk, workspace
@@ -67,9 +68,9 @@ def unmatched_removals(ws: Workspace) -> str | None:
         return None
     named = "; ".join(_unmet(wish, ids) for wish in rest[:MANY]) + ("; ..." if len(rest) > MANY else "")
     return (
-        f"{ws.root / 'removals.csv'}: {len(rest)} removals name nobody in the workspace, in these files or in what was"
-        f" left out before: {named}: what was mined is kept, but nobody was removed by these: correct the rows, or mine"
-        " the files that hold them too"
+        f"{ws.root / 'removals.csv'}: {many(len(rest), 'removal names', 'removals name')} nobody in the workspace, in"
+        f" these files or in what was left out before: {named}: what was mined is kept, but nobody was removed by"
+        " these: correct the rows, or mine the files that hold them too"
     )
 
 

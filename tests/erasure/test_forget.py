@@ -367,7 +367,7 @@ def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
     (tmp_path / "own.jsonl").write_text("\n".join(rows))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     run = cli("forget", "7", "-C", workspace.root)
-    assert run.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in run.err
+    assert run.code == 1 and "forget 7: an id (of 1 conversation), and the name of an author (in 1)" in run.err
     for options, message in (
         (("7", "--only", "name"), "--only name: expected id or author"),
         (("--only", "id"), "--only id says what names are: give some"),

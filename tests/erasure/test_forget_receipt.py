@@ -22,8 +22,9 @@ def done(tmp_path: Path) -> stage.Forgotten:
 
 
 def test_a_receipt_has_each_wish_count_and_file(done: stage.Forgotten, tmp_path: Path) -> None:
-    assert done.total == "2 rows of tables, 1,000 lines of files, 1 tasks on review servers"
+    assert done.total == "2 rows of tables, 1,000 lines of files, 1 task on review servers"
     assert replace(done, rows={"labels": 2}).total == "2 rows of tables, 0 lines of files"
+    assert replace(done, rows={"labels": 1, "lines": 1}).total == "1 row of tables, 1 line of files"
     figures = {
         "where": {"tasks": 1, "lines": 1000, "labels": 2},
         "resumed": 3,
@@ -43,7 +44,7 @@ def test_a_receipt_has_each_wish_count_and_file(done: stage.Forgotten, tmp_path:
 def test_the_first_thing_to_look_at_is_said(done: stage.Forgotten, tmp_path: Path) -> None:
     assert done.fault == f"forget: still named in {tmp_path / 'a'}: look there"
     two = replace(done, files=[], unread=[tmp_path / "b", tmp_path / "c"])
-    assert two.fault == f"forget: nobody can read {tmp_path / 'b'} and 1 other files: look there"
+    assert two.fault == f"forget: nobody can read {tmp_path / 'b'} and 1 other file: look there"
     assert replace(two, unread=[]).fault is None
     for dry, verb in ((True, "would leave"), (False, "will leave")):
         unmet = replace(done, receipts=[*done.receipts, Receipt("x", [], False)], dry=dry)

@@ -28,7 +28,7 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     # an item's label is no person's label: it stays, and the card does not deny it
     assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]
     assert "No person's label and no review on these is in the dataset" in card
-    assert "1 conversations were reviewed by nobody" in card and "fewer than 5 different people" in card
+    assert "1 conversation was reviewed by nobody" in card and "fewer than 5 different people" in card
 
 
 def mark_as_crisis(ws, row):

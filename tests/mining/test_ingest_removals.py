@@ -34,7 +34,7 @@ def test_a_misspelt_id_is_told_with_the_nearest_and_what_was_mined_is_kept(cli, 
     wish(workspace, "messages,talk-0O7,")
     result = mined(cli, workspace, "messages", file_of(tmp_path, "a", "talk-007", "talk-123", "other"))
     assert result.code == 1 and result.err.count("\n") == 1
-    assert "removals.csv: 1 removals name nobody in the workspace, in these files" in result.err
+    assert "removals.csv: 1 removal names nobody in the workspace, in these files" in result.err
     assert "line 2, 'talk-0O7' (nearest: talk-007" in result.err and "other" not in result.err
     assert result.json["added"] == 3 and held(workspace) == {"talk-007", "talk-123", "other"}
     wish(workspace, "messages,talk-007,")
