@@ -238,11 +238,11 @@ def read(folder: Path) -> Config:
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
-        # a value under an unknown name, in a header or in a database's address may hold a password: it is not shown
+        # a value under an unknown name, in a request or in a database's address may hold a password: it is not shown
         if first["type"] == "extra_forbidden":
             allowed = ", ".join(_allowed_names(first["loc"][:-1]))
             raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {allowed}") from None
-        secret = first["loc"][0] == "store" or "headers" in first["loc"]
+        secret = first["loc"][0] == "store" or {"headers", "extra_body"} & {*first["loc"]}
         finding = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}{finding}") from None
     except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, huge numbers or too deep nesting

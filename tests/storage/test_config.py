@@ -22,6 +22,7 @@ from saferec_builder.storage import config, workspace as store
             '[propose.models.small]\nheaders = {Authorization = "s"}',
             r"headers: .*environment variable that key_env names$",
         ),
+        ('[propose.models.small]\nextra_body = {key = "secret", n = 2}', r"extra_body: n is set .*, leave it out$"),
         ('[propose.models.small]\nheaders = {"A b" = "secret"}', r"headers: .*'A b': expected a header's name[^;]*$"),
         ("[dataset", "not a TOML file"),
         ('[reddit]\nsubreddits = {Films = "movie"}', r"reddit\.subreddits\.Films.*'film'.*found 'movie'"),
