@@ -85,10 +85,13 @@ def status(ws: Workspace) -> Status:
 
 
 def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0, planned: bool = False) -> str:
-    """Returns the first step of the workflow without results; after these, what waits for people, then the releases.
+    """Returns the first step of the workflow without results; after these, what waits for people, then the releases. An
+    erasure that was broken off comes before all.
 
     labels: the number of labels just made, which no release has. planned: the user was just shown the `plan`.
     """
+    if (ws.root / workspace.FORGETTING).exists():
+        return "end the erasure that was begun: `saferec-build forget` (unless it is at work just now)"
     tools = _review_tools(ws)
     collect = " or ".join(how for _, how in tools)
     own_server = (connections.server_folder(ws) / "server.json").exists()  # written by `review up`

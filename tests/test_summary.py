@@ -157,6 +157,12 @@ def test_a_demo_is_not_told_to_go_to_the_hub(workspace: store.Workspace) -> None
     assert step.endswith("or share it: `saferec-build publish 1.0.0 --to FOLDER`")
 
 
+def test_an_erasure_that_was_broken_off_comes_first(workspace: store.Workspace) -> None:
+    """Each command that was named refused to run, and said so only then."""
+    (workspace.root / store.FORGETTING).write_text("{}")
+    assert summary.status(workspace).next.startswith("end the erasure that was begun: `saferec-build forget`")
+
+
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
     """It only said "look at the report", of releases without data."""
     fill(workspace, LINE)
