@@ -8,7 +8,7 @@ from annotation.review_destinations import Argilla, LabelStudio
 from annotation.review_state import ReviewState
 from annotation.tools import argilla_client, label_studio_client, local_label_studio
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
@@ -18,7 +18,7 @@ Client = label_studio_client.Server | argilla_client.Server
 def server_folder(ws: Workspace) -> Path:
     """Folder of the workspace's own Label Studio: its full path, since the server runs in another working folder, and
     without links, so that the server is found again from everywhere."""
-    return ws.root.resolve() / "label-studio"
+    return (ws.root / "label-studio").resolve()
 
 
 def _host(url: str) -> str:
@@ -43,12 +43,14 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
         if not token:
             raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
         return label_studio_client.Server(url, token)
-    facts = local_label_studio.state(server_folder(ws))
+    facts = local_label_studio.state(folder := server_folder(ws))
     if facts is None:
         raise UsageError(
             "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool page"
             " (`review serve`) or --tool files"
         )
+    if not local_label_studio.alive(folder, facts):  # in a copied workspace the address is that of the original's
+        raise ReviewError(f"{folder}: the Label Studio of this workspace is not running: run `saferec-build review up`")
     return label_studio_client.Server(facts["url"], facts["token"])
 
 

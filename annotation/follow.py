@@ -20,10 +20,11 @@ def follow(ws: Workspace, from_: Place, *, every: float = 2.0) -> Iterator[PullR
     """
     if not isinstance(from_, LabelStudio | Argilla):
         raise UsageError("--follow is for review servers: the page stores answers as they are given; pull CSVs by hand")
-    server, seen = connections.connect(ws, from_), dict[str, Touched]()
+    server, seen = None, dict[str, Touched]()
     fault: str | None = None  # the last error; None until the first pull is done
     while True:
         try:
+            server = server or connections.connect(ws, from_)
             current = servers.touched(ws, server, seen)  # before the pull: what is touched during it is new next time
             news = _news(seen, current) if seen else None
             pulled = pull(ws, from_, only=news) if news != {} else None
@@ -33,9 +34,8 @@ def follow(ws: Workspace, from_: Place, *, every: float = 2.0) -> Iterator[PullR
         except ReviewError as error:
             if fault is None:
                 raise
-            previous, seen, fault = fault, {}, str(error)
+            previous, seen, fault, server = fault, {}, str(error), None
             yield error if fault != previous else None
-            server = connections.connect(ws, from_)
         time.sleep(every)
 
 

@@ -267,12 +267,12 @@ def _place(url: str) -> str:
 
 def _review(ws: Workspace) -> Iterator[Finding]:
     try:
-        facts = managed.state(server_folder(ws))
+        facts = managed.state(folder := server_folder(ws))
     except SafeRecError as fault:
         yield Finding("label studio", MISSING, " ".join(str(fault).split()), "put your copy of it back")
         return
     if facts:
-        running = managed.healthy(facts["url"])
+        running = managed.alive(folder, facts) and managed.healthy(facts["url"])
         state = (OK, f"{_place(facts['url'])} answers") if running else (NOTE, "not running", "saferec-build review up")
         yield Finding("label studio", *state)
         if len(facts["accounts"]) > 1:

@@ -139,6 +139,8 @@ def test_what_a_review_server_lacks_is_named(workspace: store.Workspace, server:
     assert [finding[:2] for finding in review()] == [("label studio", "missing")]
     facts = {"url": server[0], "email": "o", "password": "p", "token": "t", "accounts": {}}
     path.write_text(json.dumps(facts))
+    assert review() == [("label studio", "note", "not running")]  # as in a copied workspace
+    monkeypatch.setattr(health.managed, "alive", lambda folder, facts: True)
     assert review() == [("label studio", "ok", f"{server[0].removeprefix('http://')} answers")]
     path.write_text(json.dumps(facts | {"url": "http://127.0.0.1:9"}))
     assert review() == [("label studio", "note", "not running")]

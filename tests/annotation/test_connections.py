@@ -1,5 +1,8 @@
 """Which review server a command talks to, and which account there is whose."""
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -72,9 +75,28 @@ def test_a_proxy_is_not_asked_for_this_machine(ask: Callable[[], object], monkey
     assert requests == []
 
 
-def test_the_server_is_the_one_named_or_else_our_own(ws: store.Workspace) -> None:
+def test_a_copied_workspace_never_talks_to_the_server_of_the_original(ws: store.Workspace, tmp_path: Path) -> None:
+    """A push from the copy took back the original's tasks, and a pull called every later one foreign."""
+    folder = connections.server_folder(ws)
+    folder.mkdir()
+    words = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", str(folder / "data")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline()  # before it runs, /proc may have no words of it yet
+        local.save(folder, FACTS | {"pid": process.pid})
+        copy = store.Workspace.open(shutil.copytree(ws.root, tmp_path / "copy"))
+        assert connections.connect(ws, LabelStudio()).url == URL
+        not_running = "the Label Studio of this workspace is not running: run `saferec-build review up`"
+        with pytest.raises(ReviewError, match=f"^{connections.server_folder(copy)}: {not_running}$"):
+            connections.connect(copy, LabelStudio())
+        process.kill()
+    with pytest.raises(ReviewError, match=f"^{folder}: {not_running}$"):
+        connections.connect(ws, LabelStudio())
+
+
+def test_the_server_is_the_one_named_or_else_our_own(ws: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     connections.server_folder(ws).mkdir()
     local.save(connections.server_folder(ws), FACTS)
+    monkeypatch.setattr(local, "alive", lambda folder, facts: folder == connections.server_folder(ws))
     for place, url, token in ((LabelStudio(), URL, "t"), (LabelStudio(url="http://b/", token="u"), "http://b", "u")):
         server = connections.connect(ws, place)
         assert (server.tool, server.url, server.token) == ("label_studio", url, token)

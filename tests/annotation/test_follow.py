@@ -9,10 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation import rejections, servers
+from annotation import connections, follow as follow_module, rejections, servers
 from annotation.follow import follow
+from annotation.pull import PullResult
 from annotation.review_destinations import Files, LabelStudio
 from annotation.tools.server_errors import Broken, Unsure
+from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.pushes import ALL
@@ -73,6 +75,27 @@ def test_what_is_touched_while_a_pull_is_at_work_is_pulled_next(ws, cli, memory,
 
     monkeypatch.setattr(memory, "responses", slowly)
     assert next(looks).counts.added == next(looks).counts.added == 1
+
+
+def test_our_own_server_may_be_stopped_and_started_meanwhile(ws, memory, monkeypatch):
+    """`review down` and `up` beside it: it connects again, perhaps to another port."""
+    states = iter([memory, ReviewError("not running"), ReviewError("not running"), memory])
+
+    def connect(ws, place):
+        if isinstance(state := next(states, memory), ReviewError):
+            raise state
+        return state
+
+    monkeypatch.setattr(
+        follow_module, "pull", lambda ws, place, only: PullResult(Counts("review pull", 1), tables.DROPS.empty)
+    )
+    monkeypatch.setattr(connections, "connect", connect)
+    looks = follow(ws, LabelStudio(), every=0)
+    assert next(looks).counts.added == 1
+    memory.down = True
+    assert str(next(looks)) == "memory does not answer" and str(next(looks)) == "not running" and next(looks) is None
+    memory.down = False
+    assert next(looks).counts.added == 1
 
 
 def test_only_servers_are_followed(ws):
