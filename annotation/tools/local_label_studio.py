@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 import httpx2
 
@@ -36,6 +36,13 @@ class Account(TypedDict):
 
     email: str
     password: str
+
+
+class SignUp(Protocol):
+    """The calls of a server that are needed to make an account."""
+
+    def invite(self) -> str: ...
+    def people(self) -> dict[int, tuple[str, ...]]: ...
 
 
 class Facts(TypedDict, total=False):
@@ -301,36 +308,43 @@ def _down(folder: Path) -> bool:
     return True
 
 
-def account(folder: Path, facts: Facts, invite: Callable[[], str], name: str) -> Account:
-    """E-mail and password of a reviewer on the managed server; the first call signs up on the server's page.
-
-    `invite` returns a new link to that page and invalidates all earlier ones: ours is valid until the account exists.
-    """
+def account(folder: Path, facts: Facts, server: SignUp, name: str) -> Account:
+    """E-mail and password of a reviewer on the managed server; signs up on its page if it has no such account yet."""
+    path = folder / "server.json"
     with _locked(folder):
         facts |= state(folder) or Facts()  # another command may have added accounts since
+        there = {logins[0].lower() for logins in server.people().values()}
+        if name not in facts["accounts"] and _email(name) in there:
+            raise ReviewError(
+                f"{path}: the password of {_email(name)} is missing: put your last copy of this file back"
+            )
         if name not in facts["accounts"]:
-            link = invite()
+            facts["accounts"][name] = Account(email=_email(name), password=secrets.token_urlsafe(12))
+            save(folder, facts)  # before the account exists, so that the password is never lost
+        account = facts["accounts"][name]
+        if account["email"] not in there:  # new, or its data were deleted
             try:
-                facts["accounts"][name] = _account(folder, facts, link, name)
-                save(folder, facts)
+                signed_up = _sign_up(facts["url"], server.invite(), account)
             finally:
-                invite()
-    return facts["accounts"][name]
-
-
-def _account(folder: Path, facts: Facts, invite: str, name: str) -> Account:
-    account = Account(email=_email(name), password=secrets.token_urlsafe(12))
-    hooks = {"response": [server_errors.refuse_foreign_redirect]}
-    with httpx2.Client(
-        base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=hooks, trust_env=False
-    ) as web:
-        form = web.get(invite).text
-        token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
-        body = {**account, "csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}
-        web.post(invite, data=body, headers={"Referer": facts["url"] + invite})
-        if web.get("/api/current-user/whoami").status_code != 200:
-            raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {folder / 'server.log'}")
+                server.invite()  # ours was valid until now
+            if not signed_up:
+                log = folder / "server.log"
+                raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {log}")
     return account
+
+
+def _sign_up(url: str, invite: str, account: Account) -> bool:
+    """Makes the account on the page of an invitation; returns whether it exists then."""
+    hooks = {"response": [server_errors.refuse_foreign_redirect]}
+    with (
+        suppress(httpx2.HTTPError),
+        httpx2.Client(base_url=url, timeout=120, follow_redirects=True, event_hooks=hooks, trust_env=False) as web,
+    ):
+        token = re.search('name="csrfmiddlewaretoken" value="([^"]+)"', web.get(invite).text)
+        body = {**account, "csrfmiddlewaretoken": token and token[1], "allow_newsletters": "false", "how_find_us": ""}
+        web.post(invite, data=body, headers={"Referer": url + invite})
+        return bool(web.get("/api/current-user/whoami").status_code == 200)
+    return False
 
 
 def _email(name: str) -> str:

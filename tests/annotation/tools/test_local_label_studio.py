@@ -160,16 +160,57 @@ def test_two_starts_at_once_are_one_server(home: Path) -> None:
     assert managed.healthy(facts["url"]) is False
 
 
-def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def made(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
-        time.sleep(0.2)
-        return {"email": name, "password": "p"}
+class Accounts:
+    """The accounts of a server, and its invitations."""
 
-    monkeypatch.setattr(managed, "_account", made)
+    def __init__(self, *emails: str) -> None:
+        self.emails, self.invites = [*emails], 0
+
+    def invite(self) -> str:
+        self.invites += 1
+        return "/u?token=1"
+
+    def people(self) -> dict[int, tuple[str, ...]]:
+        return {n: (email,) for n, email in enumerate(self.emails)}
+
+    def sign_up(self, url: str, invite: str, account: managed.Account) -> bool:
+        time.sleep(0.2)
+        self.emails.append(account["email"])
+        return True
+
+
+def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Accounts()
+    monkeypatch.setattr(managed, "_sign_up", server.sign_up)
     managed.save(tmp_path, {"url": "u", "accounts": {}})
     states = [json.loads((tmp_path / "server.json").read_text()) for _ in range(2)]  # as two commands have read it
-    both(lambda n: managed.account(tmp_path, states[n], lambda: "invite", ("ann", "bo")[n]))
-    assert set((managed.state(tmp_path) or {})["accounts"]) == {"ann", "bo"}
+    both(lambda n: managed.account(tmp_path, states[n], server, ("ann", "bo")[n]))
+    assert set((managed.state(tmp_path) or {})["accounts"]) == {"ann", "bo"} and len(server.emails) == 2
+
+
+def test_an_account_outlives_a_kill_deleted_data_and_an_older_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the sign-up and its password, no later push could make the account; after the server's data were
+    deleted, pushes went to people who could not log in."""
+    server, facts = Accounts(), managed.Facts(url="u", accounts={})
+
+    def killed(url: str, invite: str, account: managed.Account) -> bool:
+        server.sign_up(url, invite, account)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(managed, "_sign_up", killed)
+    managed.save(tmp_path, facts)
+    with pytest.raises(KeyboardInterrupt):
+        managed.account(tmp_path, facts, server, "ann")
+    monkeypatch.setattr(managed, "_sign_up", server.sign_up)
+    account = managed.account(tmp_path, facts, server, "ann")
+    assert (server.emails, server.invites) == (["ann@saferec.local"], 2)  # the link is closed, too
+    server.emails.clear()  # somebody deleted the server's data
+    assert managed.account(tmp_path, facts, server, "ann") == account and server.emails == ["ann@saferec.local"]
+    managed.save(tmp_path, {"url": "u", "accounts": {}})  # somebody put an older copy back
+    with pytest.raises(ReviewError, match="server.json: the password of ann@saferec.local is missing: put your last"):
+        managed.account(tmp_path, managed.Facts(url="u", accounts={}), server, "ann")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere `ps` comes with the system")
@@ -191,7 +232,7 @@ def test_everybodys_name_gets_an_account(label_studio: tuple[Path, dict[str, Any
     home, facts = label_studio
     server = Server(facts["url"], facts["token"])
     names = ["Ann.Lee", "zoë", "Łukasz", "李", "di.", "a..b", "owner"]
-    emails = {name: managed.account(home, facts, server.invite, name)["email"] for name in names}
+    emails = {name: managed.account(home, facts, server, name)["email"] for name in names}
     assert emails["Ann.Lee"] == "ann.lee@saferec.local"
     assert set(emails.values()) <= {person[0] for person in server.people().values()}
     assert set(names) <= set(server.names(emails, names).values())
@@ -243,23 +284,18 @@ def test_the_port_of_before_is_taken_if_it_is_free() -> None:
 def test_an_account_is_made_on_the_page_of_the_link_and_exists_then(tmp_path: Path) -> None:
     form = Reply(200, b'<input name="csrfmiddlewaretoken" value="c-7">')
     replies = {"GET /u?token=1": form, "POST /u?token=1": {}, "GET /api/current-user/whoami": {"id": 2}}
-    invites = list[str]()
-
-    def invite() -> str:
-        invites.append("/u?token=1")
-        return invites[-1]
-
+    server = Accounts()
     with scripted(replies) as url:
         managed.save(tmp_path, {"url": url, "accounts": {}})
-        account = managed.account(tmp_path, {"url": url}, invite, "Ann.Lee")
+        account = managed.account(tmp_path, {"url": url}, server, "Ann.Lee")
         assert account["email"] == "ann.lee@saferec.local" and len(account["password"]) == 16
-        assert (managed.state(tmp_path) or {})["accounts"] == {"Ann.Lee": account}
-        assert managed.account(tmp_path, {"url": url}, invite, "Ann.Lee") == account and len(invites) == 2
-    with scripted({**replies, "GET /api/current-user/whoami": Reply(401)}) as url:
-        managed.save(tmp_path, {"url": url, "accounts": {}})
-        with pytest.raises(ReviewError, match=f"^{url}: no account for bo could be made: see .*server.log$"):
-            managed.account(tmp_path, {"url": url}, invite, "bo")
-        assert len(invites) == 4  # the link of a failed attempt is closed, too
+        assert (managed.state(tmp_path) or {})["accounts"] == {"Ann.Lee": account} and server.invites == 2
+    with scripted({**replies, "GET /u?token=1": Reply(500), "GET /api/current-user/whoami": Reply(401)}) as url:
+        for number, address in ((4, url), (6, "http://127.0.0.1:9")):  # it fails; it is gone: both were tracebacks
+            managed.save(tmp_path, {"url": address, "accounts": {}})
+            with pytest.raises(ReviewError, match=f"^{address}: no account for bo could be made: see .*server.log$"):
+                managed.account(tmp_path, {"url": address}, server, "bo")
+            assert server.invites == number  # the link of a failed attempt is closed, too
 
 
 @pytest.mark.slow
@@ -311,7 +347,7 @@ def test_nobody_signs_up_without_an_invitation(label_studio: tuple[Path, dict[st
     url, server = facts["url"], Server(facts["url"], facts["token"])
     owner = {"Authorization": f"Token {facts['token']}"}
     link = page(url, "/api/invite", headers=owner).json()["invite_url"]
-    managed.account(home, managed.state(home) or {}, server.invite, "somebody-new")
+    managed.account(home, managed.state(home) or {}, server, "somebody-new")
     people = server.people()
     assert "somebody-new@saferec.local" in {person[0] for person in people.values()}
     for path in ("/user/signup/", "/user/signup/?token=guessed", link):
