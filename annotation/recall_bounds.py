@@ -73,7 +73,12 @@ def bounds(
     design, assignments, judged = sampling_design.with_erased(design, assignments, judged, gone)
     labels = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")
     verdicts: dict[str, dict[str, str | None]] = {subject: dict(rows) for subject, rows in labels.items()}
+    on_gold = _on_gold(verdicts, gold, slugs)
     strata = sampling_design.strata(design, current, assignments, kind, ever_auto)
+    to_read = set(strata.read)
+    for subject, trait in auto:
+        if subject in to_read:
+            verdicts.setdefault(subject, {})[trait] = None  # nobody has found it until it is read
     of_any = sampling_design.states_of_any(verdicts, slugs)
     of_all = sampling_design.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
     audits = {}
@@ -88,7 +93,7 @@ def bounds(
     assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return replace(
         from_audits(audits, of_all, blind),
-        gold=_on_gold(verdicts, gold, slugs),
+        gold=on_gold,
         unassigned=len(open_subjects - assigned),
         unsure=sum(_is_settled(verdicts.get(s, {}), slugs) for s in (*open_subjects, *open_of_zone)),
         unread=len(unread),

@@ -65,6 +65,16 @@ def test_what_is_proposed_and_held_back_counts_as_missed(reason: str):
     assert WAITS in bounds.words(torture)
 
 
+def test_a_sure_proposal_beside_a_doubtful_one_is_found_once_people_have_read_both():
+    """Both are read, as one of them is doubtful: until then the sure one is an `auto` label, and no finding."""
+    design, sure = designed(TEXT, PROPS, Plan()), frozenset((c, "torture") for c in CLAIMED[1:])
+    labels = read(given(*CLAIMED[:1], *CLAIMED[:1])) | {c: {"torture": "present"} for c in CLAIMED[1:]}
+    result = told(design, labels, given(*CLAIMED), auto=sure)
+    for bound in (result.traits["torture"], result.pooled):
+        assert (bound.found, bound.open, bound.auto) == (1, 79, 0)
+    assert told(design, labels, given(*CLAIMED)).traits["torture"].found == 80  # people found them
+
+
 def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it():
     plan = Plan(("ann", "bo"), audit=0.1)
     assigned = sent(plan)
