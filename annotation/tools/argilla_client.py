@@ -225,7 +225,10 @@ class Server:
                 break
 
     def keys(self, project: str, page: int | None = None) -> list[tuple[str, str, bool]]:
-        return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in self.records(project, page)]
+        def is_answered(record: dict[str, Any]) -> bool:
+            return any(response["status"] != "draft" for response in record.get("responses") or [])
+
+        return [(str(r["external_id"]), str(r["id"]), is_answered(r)) for r in self.records(project, page)]
 
     def delete(self, task: str) -> None:
         with self._requests(f"delete record {task}") as api:

@@ -68,7 +68,8 @@ def test_records_are_sent_listed_counted_and_deleted(server) -> None:
     client = server({f"GET {SET}/questions": items(*RULING), f"PUT {SET}/records/bulk": stored})
     assert client.send(IDS[3], [sent]) == client.send(IDS[3], [sent]) == [IDS[20]]
     keys = [("k1", "r1", False), ("k2", "r2", True), ("k3", "r3", False)]
-    rows = [{"id": r, "external_id": k, "fields": {}, "responses": [ANSWER] * done} for k, r, done in keys]
+    draft = ANSWER | {"status": "draft"}  # no answer yet: an opt-out takes the record back
+    rows = [{"id": r, "external_id": k, "fields": {}, "responses": [draft, *[ANSWER] * done]} for k, r, done in keys]
     first, second = (f"{RECORDS}{offset}&limit=2" for offset in (0, 2))
     assert server({first: items(*rows[:2], total=3), second: items(rows[2], total=3)}).keys(IDS[3]) == keys
     assert server({second: items(rows[2], total=9)}).keys(IDS[3], 1) == keys[2:]
