@@ -227,6 +227,8 @@ def _free_port(previous: int | None) -> int:
     """The previous port, so that bookmarks stay valid, or else any free one."""
     for port in (previous or 0, 0):
         with socket.socket() as sock, suppress(OSError):
+            # as the server does: connections that it has just closed hold the port for a minute
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(("127.0.0.1", port))
             return int(sock.getsockname()[1])
     raise ReviewError("no free port on 127.0.0.1")

@@ -274,10 +274,12 @@ def test_data_where_an_earlier_version_kept_them_are_not_passed_over(home: Path)
 
 
 def test_the_port_of_before_is_taken_if_it_is_free() -> None:
-    port = managed._free_port(None)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        port = server.getsockname()[1]
+        server.accept()[0].close()  # as a server that is stopped: its connections hold the port for a minute
+        client.recv(1)
     assert managed._free_port(port) == port > 1_023
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)):
         assert port != managed._free_port(port) > 1_023
 
 
