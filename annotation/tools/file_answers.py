@@ -25,6 +25,7 @@ from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import ANSWER
 
 _SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # old files lack the last part
+_LINE = re.compile(r"(\d{1,9})\. \w+: ")  # how files.push begins each turn
 
 
 @dataclass(frozen=True)
@@ -262,11 +263,18 @@ def _parts(cell: str) -> list[str]:
 
 def _locate_all(cell: str, turn: str, turns: Turns) -> list[Span]:
     hints = [int(n) - 1 for n in re.findall(r"\d+", turn) if len(n) < 10]
-    if span := locate(cell, turns, hints):
+    if span := _locate(cell, turns, hints):
         return [span]
     parts = _parts(cell)
     hints_by_part = [[n] for n in hints] if len(hints) == len(parts) else [hints] * len(parts)
-    spans = [locate(part, turns, part_hints) for part, part_hints in zip(parts, hints_by_part, strict=True)]
+    spans = [_locate(part, turns, part_hints) for part, part_hints in zip(parts, hints_by_part, strict=True)]
     if None in spans:
         raise Refused("quote not found", f"{parts[spans.index(None)][:80]!r} stands in no turn: copy it from the text")
     return [span for span in spans if span]
+
+
+def _locate(quote: str, turns: Turns, hints: list[int]) -> Span | None:
+    """`quotes.locate`, also of words that were copied with the number and the role before them in the cell `text`."""
+    if (span := locate(quote, turns, hints)) or not (line := _LINE.match(quote)):
+        return span
+    return locate(quote[line.end() :], turns, [int(line[1]) - 1])

@@ -45,6 +45,8 @@ def test_an_untouched_file_says_nothing(pushed):
         ("“my hands”", "", (0, "my hands")),  # quoted by the reviewer
         ("😱", "", (0, "😱")),
         ("again | he said", "", (2, "again | he said")),  # the bar stands in the text
+        ("1. seeker: I can't watch needles", "", (0, "I can’t watch  needles")),  # copied from the line's beginning
+        ("3. seeker: needles", "", (2, "needles")),
     ],
 )
 def test_quotes_are_found_as_spreadsheets_leave_them(pushed, quote, turn, found):
