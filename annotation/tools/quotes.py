@@ -19,8 +19,8 @@ def locate(quote: str, turns: Turns, hints: Sequence[int] = ()) -> Span | None:
     """The quote's first place, in code points: in the hinted turns, then in turns that may hold evidence, then in all;
     in each group as whole words first, then inside other words.
 
-    The match is exact, or else ignores differences in spaces, quotation marks, dashes and composed letters, which
-    spreadsheets change; the span holds the text's own characters.
+    The match is exact, or else ignores differences in spaces, quotation marks, dashes, capitals and composed letters,
+    which spreadsheets change; the span holds the text's own characters.
     """
     speakers = [n for n, turn in enumerate(turns) if turn["role"] in SPEAKER.values()]
     variants = dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")])
@@ -83,8 +83,8 @@ def _normalize(text: str) -> tuple[str, list[int]]:
     """(the normalized text, the index in `text` from which each of its characters comes)."""
     pairs: list[tuple[str, int]] = []
     for n, char in enumerate(text):
-        for c in unicodedata.normalize("NFD", _SUBSTITUTES.get(char, char)):
+        for c in unicodedata.normalize("NFD", _SUBSTITUTES.get(char, char)).lower():
             c = " " if c.isspace() else c
-            if c != " " or (pairs and pairs[-1][0] != " "):
+            if c not in " -" or c != (pairs[-1][0] if pairs else " "):  # a run of either is one
                 pairs.append((c, n))
     return "".join(c for c, _ in pairs), [n for _, n in pairs]

@@ -37,6 +37,7 @@ def test_an_untouched_file_says_nothing(pushed):
     ("quote", "turn", "found"),
     [
         ("my hands go cold", "", (0, "my hands go cold")),
+        ("My hands go cold", "", (0, "my hands go cold")),  # a sentence that was typed begins with a capital
         ("I can't watch needles", "", (0, "I can’t watch  needles")),  # straight quote, one space
         ("needles - my hands", "", (0, "needles — my hands")),  # a plain dash
         ("“never”", "3", (2, '"never"')),

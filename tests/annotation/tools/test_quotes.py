@@ -40,6 +40,7 @@ def test_words_name_a_place_where_they_stand_once(quote, found):
         ("Warhorses only, I said warhorse", "warhors", 23),  # nowhere as a whole word
         ("a catalogue, my  “cat”", 'my "cat"', 13),  # as a spreadsheet changes it
         ("café or cafe?", "cafe", 9),
+        ("No -- no needles", "no – No", 0),  # as typed where a program corrects what one types
         ("战争片", "争", 1),  # no blanks between words
     ],
 )
