@@ -281,10 +281,10 @@ def alive(folder: Path, facts: Facts) -> bool:
         return False
     if sys.platform == "linux":  # small images have no `ps`
         with suppress(OSError):  # no such process
-            return os.fsencode(folder / "data") in Path(f"/proc/{facts['pid']}/cmdline").read_bytes()
+            return b"\0" + os.fsencode(folder / "data") in Path(f"/proc/{facts['pid']}/cmdline").read_bytes()
         return False
     command = ["ps", "-ww", "-p", str(facts["pid"]), "-o", "args="]
-    return str(folder / "data") in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return f" {folder / 'data'}" in subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def down(folder: Path) -> bool:

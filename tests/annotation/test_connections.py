@@ -88,6 +88,8 @@ def test_a_copied_workspace_never_talks_to_the_server_of_the_original(ws: store.
         not_running = "the Label Studio of this workspace is not running: run `saferec-build review up`"
         with pytest.raises(ReviewError, match=f"^{connections.server_folder(copy)}: {not_running}$"):
             connections.connect(copy, LabelStudio())
+        backup = Path("/", *folder.parts[-2:])  # of which the original, by its path, could be a copy
+        assert local.alive(folder, local.state(folder)) and not local.alive(backup, local.state(folder))
         process.kill()
     with pytest.raises(ReviewError, match=f"^{folder}: {not_running}$"):
         connections.connect(ws, LabelStudio())
