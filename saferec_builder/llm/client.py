@@ -18,6 +18,7 @@ _UNREACHABLE = ("timeout", "connection failed", "server error", "web page instea
 SILENT = dict.fromkeys(_UNREACHABLE, "server gone")
 # reason of a request's error -> why a run stops after GIVE_UP_AFTER of them in a row
 SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}
+SILENT["longer than the context"] = "texts longer than the context (give the model a longer one, or lower max_tokens)"
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
 RECENT, MOST_UNUSABLE = 100, 34  # a run stops at 34 unusable answers among the last 100

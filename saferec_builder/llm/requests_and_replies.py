@@ -1,6 +1,7 @@
 """Requests to a model server and its replies: a request's name and bytes, and how a response body is read."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -79,6 +80,10 @@ class Server:
         except PydanticSerializationError:  # an unpaired surrogate, which UTF-8 cannot hold
             return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
+
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|size|window)|prompt is too long|max_new_tokens", re.I
+)  # as servers say it
 
 DONE = (200, 201)  # statuses of an answer; some frameworks answer every POST with 201
 UNSENT = ": not sent"  # ends the error of a request that was not sent
@@ -205,6 +210,8 @@ def refusal(status: int, text: str) -> str:
         reason = "key refused"
     elif status == 403:
         reason = "forbidden"  # this text is, by moderation or a firewall: the key was accepted at the probe
+    elif status in (400, 413, 422) and _TOO_LONG.search(text):
+        reason = "longer than the context"
     elif 300 <= status < 400:
         reason = "redirected"  # not followed: it could send the text to a host that nobody agreed to
     else:

@@ -25,6 +25,11 @@ from tests.worlds.odd_servers import ASKS
         ([says("[" * 100_000)], "ignores it (found", 4),
         ([status(401)], "key refused: status 401", 1),
         ([says('{"word":', "length")], "raise [propose] max_tokens, or the model's own limit", 1),
+        (
+            [status(400, "the context length is 9")],
+            "context: status 400: the context length is 9: serve the model with",
+            1,
+        ),
         # the same error of each way is reported once
         ([status(404, "no")], "model m: json_schema, tool, json_object, text: bad request: status 404: no", 4),
         ([status(200, "<p>hi")], "web page instead of JSON", 1),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
+from saferec_builder.llm.client import SILENT
 from tests.servers.llm_stub import Handler, Stub, completion, half, reset, running, says, slow, status
 from tests.worlds.llm_client import BUSY, KEY, ask
 
@@ -22,6 +23,7 @@ FAULTS = {
     "500, then fine": ([status(500, retry_after_ms="20"), says("fine")], None, 2),
     "502 with a web page": ([status(502, "<html>bad gateway</html>", retry_after_ms="20")], "server error", 2),
     "a request the server refuses": ([status(400)], "bad request", 1),
+    "a text longer than the context": ([status(400, "maximum context length is 9")], "longer than the context", 1),
     "a charset that is none of text": ([status(400, Content_Type="text/html; charset=zlib")], "bad request", 1),
     "no quota": ([status(429, QUOTA)], "quota exhausted", 1),
     "no money": ([status(402, "Insufficient Balance")], "quota exhausted", 1),
@@ -92,7 +94,11 @@ def test_without_quota_the_rest_is_not_sent(stub: Stub) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "reason", "end"),
-    [(reset, "connection failed", "server gone"), (status(403), "forbidden", "key refused")],
+    [
+        (reset, "connection failed", "server gone"),
+        (status(403), "forbidden", "key refused"),
+        (status(400, "the context length is 9"), "longer than the context", SILENT["longer than the context"]),
+    ],
 )
 def test_what_fails_twenty_times_in_a_row_is_given_up(stub: Stub, fault: Any, reason: str, end: str) -> None:
     """No answer, or a key to which all is forbidden."""

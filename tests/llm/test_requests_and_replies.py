@@ -47,6 +47,22 @@ def test_what_a_server_refuses_has_its_reason() -> None:
     assert refusal(400, "x" * 300) == f"bad request: status 400: {'x' * 200}"
 
 
+LONG = {  # as llama.cpp, vLLM, OpenAI, Anthropic and TGI say it
+    "request (24013 tokens) exceeds the available context size (1024 tokens), try increasing it": 400,
+    "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens": 400,
+    '{"error": {"code": "context_length_exceeded"}}': 400,
+    "prompt is too long: 210000 tokens > 200000 maximum": 413,
+    "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3900 and 2000": 422,
+}
+
+
+@pytest.mark.parametrize(("said", "status"), LONG.items())
+def test_a_text_longer_than_the_context_is_told_from_a_bad_request(said: str, status: int) -> None:
+    """`bad request` alone does not say that a longer context would do."""
+    assert refusal(status, said) == f"longer than the context: status {status}: {said}"
+    assert refusal(500, said).startswith("server error")
+
+
 def test_half_a_character_is_sent_as_a_question_mark_and_openai_is_known_by_its_address() -> None:
     server = llm.Server("m", sampling=(("seed", 1),))
     assert json.loads(server.payload({"messages": []})) == {"model": "m", "seed": 1, "messages": []}
