@@ -132,8 +132,18 @@ def read_body(request: str, model: str, text: str) -> Reply:
         problem = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
         return Reply(request, model, error=f"{problem}: {fault}", body=text)
     choices = body.get("choices")
-    content, error = _content(_object(choices[0])) if isinstance(choices, list) and choices else (None, "no choices")
+    if isinstance(choices, list) and choices:
+        content, error = _content(_object(choices[0]))
+    else:
+        content, error = None, _error_inside(body, text)
     return Reply(request, model, content, error, text, *_billed(_object(body.get("usage"))))
+
+
+def _error_inside(body: Mapping[str, JsonValue], text: str) -> str:
+    """The error for a 200 without an answer: OpenRouter and LM Studio put their errors inside one."""
+    fault = body.get("error")
+    code = _object(fault).get("code")
+    return refusal(code if isinstance(code, int) else 200, text) if fault else "no choices"
 
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:
