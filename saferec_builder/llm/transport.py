@@ -131,6 +131,8 @@ def _pool(server: Server, pace: Pace) -> httpx2.AsyncClient:
                 async with pace, asyncio.timeout(server.timeout):  # for the whole answer, not for one read
                     response = await super().send(request, **options)
             except (aiohttp.ClientError, OSError) as fault:  # errors that the transport does not know are retried too
+                if isinstance(fault, TimeoutError):  # a server that takes few at once lets the others wait
+                    pace.slow()
                 raise httpx2.TransportError(str(fault)) from fault
             response.encoding = "utf-8"  # whatever it declares: Python accepts "zlib" as a charset, and then raises
             if response.status_code in DONE:

@@ -1,5 +1,6 @@
 """How requests are sent: most are copies of the first one by openai's client, which servers cannot tell apart."""
 
+import json
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm import transport
 from saferec_builder.llm.transport import Wire
-from tests.servers.llm_stub import SEA, Handler, Stub, probe, says
+from tests.servers.llm_stub import SEA, Handler, Stub, probe, says, slow
 from tests.worlds.llm_client import BUSY, KEY, ask, body
 
 
@@ -71,6 +72,19 @@ def test_who_takes_no_connection_is_not_waited_for_as_for_an_answer(monkeypatch:
                 return await wire.post(server.path, b"{}")
 
         assert llm.run(run()) == ("connection failed: not taken within 0.05 s", "")
+
+
+def test_a_server_that_lets_requests_wait_gets_fewer_at_once(stub: Stub) -> None:
+    """A model on one processor answers a few at a time: all others timed out, again and again."""
+    pace = llm.Pace(8)
+    stub.scripts["a"] = [slow]
+
+    async def run() -> tuple[str | None, str]:
+        server = llm.Server("m", stub.url, retries=0, timeout=0.2)
+        async with Wire(server, pace) as wire:
+            return await wire.post(server.path, json.dumps(body("a")).encode())
+
+    assert llm.run(run())[0] == "timeout" and pace.limit == 4
 
 
 def test_what_the_environment_says_of_a_person_reaches_openai_alone(stub: Stub, monkeypatch) -> None:
