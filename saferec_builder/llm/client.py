@@ -18,6 +18,7 @@ _UNREACHABLE = ("timeout", "connection failed", "server error", "web page instea
 SILENT = dict.fromkeys(_UNREACHABLE, "server gone")
 # reason of a request's error -> why a run stops after GIVE_UP_AFTER of them in a row
 SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}
+SILENT["rate limited"] = "limit of requests reached (run again later, with less concurrency or more retries)"
 SILENT["longer than the context"] = "texts longer than the context (give the model a longer one, or lower max_tokens)"
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
@@ -176,7 +177,8 @@ class _Talk:
         if reply.error is None:
             self.has_usable = True
             self.pace.ok()
-        self.silent_in_row = self.silent_in_row + 1 if reply.reason in SILENT else 0
+        is_crowd = reply.reason == "rate limited" and self.pace.limit >= 2  # fewer at once may do
+        self.silent_in_row = self.silent_in_row + 1 if reply.reason in SILENT and not is_crowd else 0
         if reply.reason in FATAL:
             self.stop_reason = reply.reason
         elif reply.reason and self.silent_in_row >= GIVE_UP_AFTER:

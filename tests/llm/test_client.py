@@ -97,6 +97,7 @@ def test_without_quota_the_rest_is_not_sent(stub: Stub) -> None:
     [
         (reset, "connection failed", "server gone"),
         (status(403), "forbidden", "key refused"),
+        (status(429, retry_after="3600"), "rate limited", SILENT["rate limited"]),  # a limit per day
         (status(400, "the context length is 9"), "longer than the context", SILENT["longer than the context"]),
     ],
 )
