@@ -280,7 +280,9 @@ class _Batches:
                 less = " or send less at once (--limit)" if verb == "upload" else ""
                 longer = f"give it more than {self.server.timeout:g} seconds ([propose] timeout)"
                 advice = f"nothing is lost: {longer}{less}, and run the command again"
-            if isinstance(fault, openai.NotFoundError) and verb in ("ask for", "fetch"):  # a retry would not find it
+            if isinstance(fault, openai.NotFoundError) and verb == "upload":
+                advice = "it seems to have no Batch API: ask without one: --proposer openai:NAME"
+            elif isinstance(fault, openai.NotFoundError) and verb in ("ask for", "fetch"):  # a retry would not find it
                 advice = "run it with the key that submitted the batch, or ask without one: --proposer openai:NAME"
                 kind = _Missing
         except AttributeError:  # raised by a page of a list

@@ -15,6 +15,7 @@ from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.batch_stub import Batches
 from tests.servers.llm_stub import completion
+from tests.servers.loopback import Reply
 from tests.worlds.batched import TEXTS, Killed, killed_at
 from tests.worlds.model_replies import Cli, answer, claim, fill, options
 
@@ -220,6 +221,13 @@ def test_answers_that_the_server_has_deleted_name_a_way_on(ask: Any, workspace, 
     (reserved,) = store.read(workspace, tables.RESERVED)["usd"]
     assert store.read(workspace, tables.SPEND)["usd"].sum() == pytest.approx(reserved)
     assert ask("--budget-usd", str(1.1 * reserved)).json["dropped"] == {"budget reached": len(TEXTS)}
+
+
+def test_a_server_without_batches_names_a_way_on(ask: Any, double: Batches, monkeypatch: Any) -> None:
+    """llama.cpp, vLLM and others have none; the advice was to run the command again."""
+    monkeypatch.setattr(Batches, "_say", lambda *_: Reply(404, b'{"error": {"message": "File Not Found"}}'))
+    result = ask()
+    assert result.code == 1 and "no Batch API: ask without one: --proposer openai:NAME" in result.err
 
 
 def test_a_lost_file_of_errors_costs_no_answer(ask: Any, workspace, double: Batches) -> None:
