@@ -1,6 +1,8 @@
 """What `--proposer` names: `rules`, `learned`, `openai:NAME`, `batch:NAME`, several of them, or the configured jury."""
 
+import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -106,8 +108,13 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     if server.key == "unused" and not server.is_loopback:
         server = replace(server, key="")  # `consent` says which variable is missing
     close = get_close_matches(name, [] if name in options.models else options.models, 1)
-    hint = f" (there is no [propose.models.{name}]: did you mean {way}:{close[0]}?)" if close else ""
+    hint = f" (there is no {section(name)}: did you mean {way}:{close[0]}?)" if close else ""
     return Step(way, server, price, name, hint, model.key_env)
+
+
+def section(name: str) -> str:
+    """The section of saferec.toml for a model; TOML wants quotes around a name such as gpt-4.1."""
+    return f"[propose.models.{name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else json.dumps(name)}]"
 
 
 def _sampling(options: config.Proposer, model: config.Model) -> llm.Sampling:
@@ -124,7 +131,7 @@ def _headers(name: str, model: config.Model) -> tuple[tuple[tuple[str, str], ...
     for header, value in model.headers.items():
         if value.startswith("$"):
             if not (secret := os.environ.get(value[1:])):
-                raise UsageError(f"[propose.models.{name}] headers: {header}: set the environment variable {value[1:]}")
+                raise UsageError(f"{section(name)} headers: {header}: set the environment variable {value[1:]}")
             secrets.append(secret)
             value = secret
         headers.append((header, value))
@@ -136,8 +143,7 @@ def check_prices(chosen: list[Step], budget: float | None) -> None:
     unpriced = [step.named for step in chosen if step.server and not step.price]
     if unpriced and budget is not None:
         raise UsageError(
-            f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "
-            "(USD per million tokens)"
+            f"a budget needs prices: {section(unpriced[0])} input and output in saferec.toml (USD per million tokens)"
         )
 
 
@@ -163,5 +169,5 @@ def consent(chosen: list[Step], allowed: bool, rows: int, noun: str, fields: str
         if not server.key:
             raise UsageError(
                 f"{server.host}{step.hint} wants a key: set the environment variable {step.key_env}, "
-                f"or name another one: key_env in [propose.models.{step.named}]"
+                f"or name another one: key_env in {section(step.named)}"
             )

@@ -241,7 +241,9 @@ def read(folder: Path) -> Config:
         # a value under an unknown name, in a request or in a database's address may hold a password: it is not shown
         if first["type"] == "extra_forbidden":
             allowed = ", ".join(_allowed_names(first["loc"][:-1]))
-            raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {allowed}") from None
+            cut = first["loc"][:2] == ("propose", "models") and isinstance(first["input"], dict)
+            hint = '; a name with a dot wants quotes: [propose.models."gpt-4.1"]' if cut else ""
+            raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {allowed}{hint}") from None
         secret = first["loc"][0] == "store" or {"headers", "extra_body"} & {*first["loc"]}
         finding = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}{finding}") from None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from saferec_builder.proposing import proposers
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub, says
 
@@ -77,3 +78,10 @@ def test_a_proposer_that_is_none_is_told_which_one_is_near(ask: Any, workspace, 
     toml.write_text(toml.read_text() + '[propose.models.small]\nmodel = "m"\n')
     result = ask("--proposer", word)
     assert result.code == 1 and f"--proposer {word}: did you mean {meant}? expected one of rules, learned" in result.err
+
+
+def test_the_section_of_a_model_is_named_as_toml_wants_it(ask: Any) -> None:
+    """[propose.models.gpt-4.1], as the advice was, is another section: saferec.toml was refused."""
+    result = ask("--proposer", "openai:gpt-4.1", "--budget-usd", "1")
+    assert result.code == 1 and 'a budget needs prices: [propose.models."gpt-4.1"] input' in result.err
+    assert proposers.section("a_B-1") == "[propose.models.a_B-1]"

@@ -16,6 +16,7 @@ from saferec_builder.storage import config, workspace as store
         ("[oracle]\nviolated_at = 7", "violated_at"),
         ("[orcale]", "orcale: nothing here has this name: expected one of dataset, taxonomy, oracle, "),
         ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* expected one of path$"),
+        ("[propose.models.gpt-4.1]\ninput = 1", r'models\.gpt-4\.1: .*wants quotes: \[propose\.models\."gpt-4\.1"\]$'),
         ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* expected one of model, base_url, key_env, "),
         ("[propose.models.small]\nextra_body = {n = 3}", r"models\.small\.extra_body: .*n is set by each request"),
         (
