@@ -97,7 +97,7 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
         raise UsageError(f"model {name}: base_url {visible!r}: no address: {expected}")
     if "@" in urlsplit(url).netloc:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${model.key_env} instead")
-    key = os.environ.get(model.key_env) or "unused"
+    key = os.environ.get(model.key_env, "").strip() or "unused"  # a file's last line break is in no header
     limits = (options.concurrency, options.timeout, options.retries)
     headers, secrets = _headers(name, model)
     server = llm.Server(model.model or name, url, key, *limits, _sampling(options, model), headers, secrets)
@@ -130,7 +130,7 @@ def _headers(name: str, model: config.Model) -> tuple[tuple[tuple[str, str], ...
     headers, secrets = [], []
     for header, value in model.headers.items():
         if value.startswith("$"):
-            if not (secret := os.environ.get(value[1:])):
+            if not (secret := os.environ.get(value[1:], "").strip()):
                 raise UsageError(f"{section(name)} headers: {header}: set the environment variable {value[1:]}")
             secrets.append(secret)
             value = secret

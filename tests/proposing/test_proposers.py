@@ -80,6 +80,18 @@ def test_a_proposer_that_is_none_is_told_which_one_is_near(ask: Any, workspace, 
     assert result.code == 1 and f"--proposer {word}: did you mean {meant}? expected one of rules, learned" in result.err
 
 
+def test_a_key_may_come_with_a_line_break(ask: Any, workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file ends with one, which no header can hold: the error spoke of an attack, and not of the key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "a-very-secret-value\n")
+    monkeypatch.setenv("TEAM", "a-secret-team\r\n")
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text() + '[propose.models.small]\nheaders = { X-Team = "$TEAM" }\n')
+    headers: list[Any] = []
+    stub.usual = lambda h: (headers.append(h.headers), says('{"claims": []}')(h))
+    assert ask("--proposer", "openai:small").json["added"] == 3
+    assert (headers[-1]["Authorization"], headers[-1]["X-Team"]) == ("Bearer a-very-secret-value", "a-secret-team")
+
+
 def test_the_section_of_a_model_is_named_as_toml_wants_it(ask: Any) -> None:
     """[propose.models.gpt-4.1], as the advice was, is another section: saferec.toml was refused."""
     result = ask("--proposer", "openai:gpt-4.1", "--budget-usd", "1")
