@@ -14,8 +14,10 @@ def host(url: str) -> str | None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether nothing that is sent leaves this machine; a name that only looks local does not count."""
+    """Whether nothing that is sent leaves this machine; a name that only looks local does not count. 0.0.0.0 does: many
+    servers print it as their address."""
     try:
-        return host(url) == "localhost" or ipaddress.ip_address(host(url) or "").is_loopback
+        address = None if host(url) == "localhost" else ipaddress.ip_address(host(url) or "")
+        return address is None or address.is_loopback or address.is_unspecified
     except ValueError:
         return False

@@ -36,7 +36,9 @@ _ADVICE = {  # by the reason of the last error
     "cut off": "raise [propose] max_tokens, or the model's own limit",
     "longer than the context": "serve the model with a longer context, or lower [propose] max_tokens",
 }
-_OTHERWISE = "no way of asking gave an answer of a schema: check the address, the model's name and the key"
+_CHECK = (
+    "no way of asking gave an answer of a schema: check the address (most end in /v1), the model's name and the key"
+)
 _TRY_ANOTHER_WAY = ("bad request", "server error", "empty answer", "no choices", "refused", "connection failed")
 
 
@@ -71,7 +73,7 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
             break  # the next way would end in the same way
     ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}
     text = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
-    raise ProposerError(text + _ADVICE.get(reply.reason or "", _OTHERWISE))
+    raise ProposerError(text + _ADVICE.get(reply.reason or "", _CHECK))
 
 
 async def _try_way(wire: "Wire", server: Server, budget: Budget) -> tuple[Server | None, Reply]:

@@ -130,7 +130,8 @@ def read_body(request: str, model: str, text: str) -> Reply:
         body = _object(as_completion(strict_json(text)))
     except (ValueError, RecursionError) as fault:
         problem = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
-        return Reply(request, model, error=f"{problem}: {fault}", body=text)
+        detail = "a stream of events, although none was asked for" if text.startswith(("data:", "event:")) else fault
+        return Reply(request, model, error=f"{problem}: {detail}", body=text)
     choices = body.get("choices")
     if isinstance(choices, list) and choices:
         content, error = _content(_object(choices[0]))

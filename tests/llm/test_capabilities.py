@@ -31,7 +31,8 @@ from tests.worlds.odd_servers import ASKS
             1,
         ),
         # the same error of each way is reported once
-        ([status(404, "no")], "model m: json_schema, tool, json_object, text: bad request: status 404: no", 4),
+        ([status(404, "no")], "json_schema, tool, json_object, text: bad request: status 404: no", 4),
+        ([status(404, "no")], "check the address (most end in /v1)", 4),
         ([status(200, "<p>hi")], "web page instead of JSON", 1),
     ],
 )

@@ -16,6 +16,7 @@ from tests.worlds.llm_client import body
     [
         ("<p>log in</p>", "web page instead of JSON: "),
         ("[1", "broken JSON: Expecting"),
+        ('data: {"choices": []}\n\ndata: [DONE]\n\n', "broken JSON: a stream of events"),
         ('{"choices": [], "choices": []}', "broken JSON: the key 'choices' comes twice in one object"),
         ("{}", "no choices"),
         ('{"error": {"message": "daily limit", "code": 429}}', "rate limited: status 429: "),
@@ -103,6 +104,7 @@ def test_another_model_server_or_sampling_is_another_request() -> None:
     assert server.name(body("a")) != server.name(body("b"))
     assert server.name(body("a")) == llm.Server("m", f"{url}/", key="other", concurrency=2).name(body("a"))
     assert server.is_loopback and not llm.Server("m", "not a url").is_loopback
+    assert llm.Server("m", "http://0.0.0.0:8000/v1").is_loopback  # the address that vLLM prints
 
 
 def message(**said: Any) -> llm.Reply:
