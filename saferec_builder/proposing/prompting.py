@@ -26,7 +26,7 @@ from saferec_builder.proposing.text_units import Proposal, Subject, orders, prop
 from saferec_builder.storage import evidence_check as evidence, tables
 from saferec_builder.storage.schema import Span
 
-EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
+EMBEDDED = Path(__file__).with_name("prompts") / "propose-v2.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}
 
 _MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3164\uffa0]")

@@ -128,7 +128,7 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
     assert ask("--proposer", "openai:small").json["added"] == 3
     assert stub.bodies[-1]["messages"][0]["content"].startswith("Only what is said outright.\n- ")
     versions = store.read(workspace, tables.READINGS)["version"].unique()
-    assert sorted(v.rsplit("-", 1)[0] for v in versions) == ["propose-v1", "strict"]
+    assert sorted(v.rsplit("-", 1)[0] for v in versions) == ["propose-v2", "strict"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The conditions under which a model's claim becomes a proposal."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing import model_answers, prompting as propose
+from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
 from tests.worlds.model_replies import answer
 
@@ -74,7 +76,15 @@ def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
     for words in ("Be kind.", "Be kinder."):  # in one process, as in a notebook
         path.write_text(propose.EMBEDDED.read_text() + words)
         versions.append(propose.prompt(path).version)
-    assert versions[0] != versions[1] and propose.prompt().version.startswith("propose-v1-")
+    assert versions[0] != versions[1] and propose.prompt().version.startswith("propose-v2-")
+
+
+def test_who_watches_along_counts_for_models_rules_and_reviewers() -> None:
+    """The prompt wanted no friend or relative, whoever was watching; what models passed by no reviewer was asked."""
+    prompt = propose.build_request(TALK, TAXONOMY)["messages"][0]["content"]
+    assert "says of themselves, or of somebody who watches along" in prompt
+    assert "somebody who will be watching along" in files("annotation").joinpath("guidelines.md").read_text("utf-8")
+    assert rules.claimed("Something funny? My wife, who watches along, can't stand needles.") == {"needles"}
 
 
 # ---- evidence
