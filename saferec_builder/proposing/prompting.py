@@ -208,7 +208,8 @@ def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:
 
 def locate(text: str, quote: str) -> tuple[int, int] | None:
     """The code points [start, end) of `quote` in `text`: an exact match, else one with other white space, else one that
-    also ignores case, kinds of quotation marks and dashes, the composition of letters, and marks at the quote's ends.
+    also ignores case, asterisks, kinds of quotation marks, dashes and ellipses, the composition of letters, and marks
+    at the quote's ends.
 
     A single letter is no quote: it occurs in any text. Nor is a part of a word: "war" does not occur in "wardrobe". If
     words may be written together (not in Latin, Greek, Cyrillic or Armenian letters), a part counts if no word does.
@@ -238,7 +239,10 @@ def _forms(text: str, quote: str) -> Iterator[tuple[str, str, Sequence[int]]]:
 
 
 _MARKS = " .,;:!?'\"-()…"
-_ALIKE = str.maketrans("‘’‚‛ʼ′`“”„‟″«»\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "'" * 7 + '"' * 7 + "-" * 7)
+_ALIKE: dict[int, int | str] = {
+    **str.maketrans("‘’‚‛ʼ′`“”„‟″«»\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "'" * 7 + '"' * 7 + "-" * 7),
+    **{ord("…"): "...", ord("*"): ""},  # Markdown's asterisks
+}
 _TOGETHER, _IN_A_WORD = 1, 2
 _SPACED = re.compile("[\\d\u0000-\u058f\u1e00-\u1fff]")
 

@@ -130,6 +130,9 @@ def test_what_the_text_does_not_say_is_not_found(quote: str) -> None:
         ("我讨厌war电影", "war", (3, 6)),
         ("No cafe\u0301 tonight", "café tonight", (3, 16)),
         ("No café tonight", "cafe\u0301 tonight", (3, 15)),
+        ("No gore… please", "gore... please", (3, 15)),
+        ("No gore... please", "gore… please", (3, 17)),
+        ("I **really** can't", "I really can't", (0, 18)),  # Markdown, as on Reddit
         ("No cafe\u0301 tonight", "cafe", None),
         ("No café tonight", "No cafe", None),
     ],
