@@ -63,7 +63,7 @@ def prompt(path: Path = EMBEDDED) -> Prompt:
     The file is read at each call, so that an edit is seen; it is parsed again only when its text has changed.
     """
     try:
-        return _parsed(path, path.read_text(encoding="utf-8"))
+        return _parsed(path, path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"{path}: the prompt cannot be read: {fault}") from None
 

@@ -122,8 +122,8 @@ def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> N
 
 def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     ask("--proposer", "openai:small")
-    prompt = "# conversation\nOnly what is said outright.\n{traits}\n# item\nPlots.\n{traits}\n"
-    (workspace.root / "strict.md").write_text(prompt)
+    prompt = "\ufeff# conversation\nOnly what is said outright.\n{traits}\n# item\nPlots.\n{traits}\n"
+    (workspace.root / "strict.md").write_text(prompt, "utf-8")  # with the mark with which some editors begin a file
     options(workspace, 'prompt = "strict.md"')
     assert ask("--proposer", "openai:small").json["added"] == 3
     assert stub.bodies[-1]["messages"][0]["content"].startswith("Only what is said outright.\n- ")
