@@ -18,7 +18,8 @@ from saferec_builder.storage.workspace import Workspace
 @dataclass(frozen=True)
 class ReviewStatus:
     """`traits`: trait, proposed, assigned, begun, read, disputed, in units; `agreement`: kind, trait, units, alpha,
-    low, high for sensitivities; `reviewers`: name -> tasks, open tasks, seconds, gold, decoys and controls."""
+    low, high for sensitivities; `reviewers`: name -> tasks, open tasks, seconds, how their
+    answers compare with the labels, gold, decoys and controls."""
 
     traits: pl.DataFrame
     agreement: pl.DataFrame
@@ -84,7 +85,8 @@ def tasks(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
-    """Each reviewer's tasks, open and rejected ones, median seconds of the answered ones, gold and decoys."""
+    """Each reviewer's tasks, open and rejected ones, median seconds of the answered ones, and their answers against
+    the labels, gold, decoys and controls."""
     units = open_units(state, avoided(state.ws))
     given = tasks(state, units)
     counts = given.group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
@@ -93,13 +95,12 @@ def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     speed = dict(of_tasks.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     rejected = rejections.waiting(units)
     quality = gold_and_decoys.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
-    ranked = reliability.rank(aggregation.by_reviewers(state.votes))
-    skill = {name: {"likely_right": share} for name, share in ranked.skill.items()} if ranked else {}
+    compared = reliability.against_labels(state.votes, state.judged)
     return {
         name: {"tasks": n, "open": open_tasks}
         | ({"rejected": rejected[name]} if name in rejected else {})
         | ({"seconds": speed[name]} if speed.get(name) is not None else {})
-        | skill.get(name, {})
+        | compared.get(name, {})
         | quality.get(name, {})
         for name, n, open_tasks in counts.sort("reviewer").iter_rows()
     }

@@ -1,20 +1,21 @@
-"""Estimates each reviewer's reliability and how close disputes are, to order work; it never makes labels.
+"""Compares each reviewer with the labels, and estimates how close disputes are, to order them; it makes no labels.
 
-reads  votes (reviewers', both kinds)
-gives  reviewer -> share of their verdicts that the model believes; (kind, subject, trait) -> its certainty
+reads  votes (both kinds), labels as they are now
+gives  reviewer -> how their verdicts compare with the labels; (kind, subject, trait) -> the certainty of a model
 
 Two votes a unit say little, and at a prevalence of 1 % such a model misses a fifth and more of the positives: so it
-only sorts the adjudicator's queue and the table of reviewers. Written in numpy, and compared with crowd-kit by a test:
-to import crowd-kit takes longer than all the rest of `review status`. Its MACE was tried and left out: of two who read
-200 conversations and one who ticked `present` everywhere, it took the third for the one who is always right.
+only sorts the adjudicator's queue. It must not rank reviewers: nearly all verdicts are `absent`, so of two who differ
+it mostly believes the one who overlooks more. Written in numpy, and compared with crowd-kit by a test: to import
+crowd-kit takes longer than all the rest of `review status`. Its MACE was tried and left out: of two who read 200
+conversations and one who ticked `present` everywhere, it took the third for the one who is always right.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from annotation import aggregation
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.tables import UNIT
 
 Ints = NDArray[np.int64]
@@ -23,17 +24,20 @@ ROUNDS = 50
 SMOOTH = 0.01
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """skill: reviewer -> share of their verdicts that the model believes; sure: UNIT and `sure`, the probability of the
-    likeliest verdict."""
+def against_labels(votes: pl.DataFrame, judged: pl.DataFrame) -> dict[str, dict[str, JsonValue]]:
+    """reviewer -> of the units that they answered and that have a verdict: labels `present`; how many of these they
+    `found`; labels `absent` that they called present; verdicts that the adjudicator `ruled` on; those `overruled`."""
+    labels = judged.drop_nulls("verdict").select(*UNIT, "method", label="verdict")
+    there, yes, ruled = pl.col("label") == "present", pl.col("verdict") == "present", pl.col("method") == "adjudicated"
+    figures = {"present": there, "found": there & yes, "false_alarms": (pl.col("label") == "absent") & yes}
+    figures |= {"ruled": ruled, "overruled": ruled & (pl.col("verdict") != pl.col("label"))}
+    rows = aggregation.by_reviewers(votes).join(labels, on=UNIT).group_by("reviewer")
+    return {row.pop("reviewer"): row for row in rows.agg(n.sum().alias(name) for name, n in figures.items()).to_dicts()}
 
-    skill: dict[str, float]
-    sure: pl.DataFrame
 
-
-def rank(votes: pl.DataFrame) -> Ranking | None:
-    """The ranking by these votes; None if no unit was read by a second person."""
+def certainties(votes: pl.DataFrame) -> pl.DataFrame | None:
+    """UNIT and `sure`, how probable the likeliest verdict is by these votes of reviewers; None if no unit was read by a
+    second person."""
     if votes.is_empty() or votes.group_by(UNIT).len()["len"].max() == 1:
         return None
     names, values = (votes[column].unique().sort().to_list() for column in ("reviewer", "verdict"))
@@ -49,14 +53,8 @@ def rank(votes: pl.DataFrame) -> Ranking | None:
     kind, coded, weight = (votes_by_kind[name].to_numpy().astype(np.int64) for name in ("kind", "code", "weight"))
     shape = (kinds.height, len(names), len(values))
     likely = _dawid_skene(kind, coded // len(values), coded % len(values), weight, shape)
-    believed = likely.argmax(axis=1)[kind] == coded % len(values)
-    skill = {
-        name: round(float(np.average(believed[is_theirs], weights=weight[is_theirs])), 4)
-        for n, name in enumerate(names)
-        for is_theirs in [coded // len(values) == n]
-    }
     certainty = kinds.select("key", sure=pl.Series(likely.max(axis=1)))
-    return Ranking(skill, units.join(certainty, on="key", how="left").select(*UNIT, "sure"))
+    return units.join(certainty, on="key", how="left").select(*UNIT, "sure")
 
 
 def _dawid_skene(unit: Ints, reviewer: Ints, answer: Ints, weight: Ints, shape: tuple[int, int, int]) -> Floats:
@@ -78,9 +76,9 @@ def _dawid_skene(unit: Ints, reviewer: Ints, answer: Ints, weight: Ints, shape: 
     return likely
 
 
-def closest_first(disputed: pl.DataFrame, ranking: Ranking | None) -> pl.DataFrame:
-    """The disputed units, sorted so that those with the most doubtful votes come first."""
-    if ranking is None or disputed.is_empty():
+def closest_first(disputed: pl.DataFrame, certain: pl.DataFrame | None) -> pl.DataFrame:
+    """The disputed units, sorted by `certainties` so that those with the most doubtful votes come first."""
+    if certain is None or disputed.is_empty():
         return disputed
-    ranked = disputed.join(ranking.sure, on=UNIT, how="left", maintain_order="left")
+    ranked = disputed.join(certain, on=UNIT, how="left", maintain_order="left")
     return ranked.sort(pl.col("sure").fill_null(0.0), maintain_order=True).drop("sure")

@@ -124,7 +124,7 @@ def queue(state: ReviewState, share: float = 0.0) -> pl.DataFrame:
     """UNIT of what the adjudicator has to rule on: disputes, the closest first, then labels drawn for a recheck."""
     disputed = state.disputed
     if disputed.height > 1:
-        disputed = reliability.closest_first(disputed, reliability.rank(aggregation.by_reviewers(state.votes)))
+        disputed = reliability.closest_first(disputed, reliability.certainties(aggregation.by_reviewers(state.votes)))
     return pl.concat([disputed, precision.rechecks(state.votes, state.assignments, state.auto, share, state.readers)])
 
 

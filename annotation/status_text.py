@@ -22,8 +22,11 @@ BOUNDED = (  # what the words of the bounds mean
     "relative to these reviewers: without what they overlook themselves, which blind controls measure",
     controls.MEANING,
 )
-RANKED = (
-    "likely right: the share of all their verdicts, mostly absent, that a model of them believes; it knows no ruling"
+COMPARED = (  # what the figures of a reviewer mean
+    "present: labels `present` on what they answered; found: they said so, too; false alarms: they did, on `absent`",
+    "overruled: of `ruled`, the verdicts on which the adjudicator decided; of two who differ at least one is",
+    "all by the labels, which are made of these votes: what everybody overlooked counts for nobody",
+    "flagged: by decoys, gold and blind controls alone, never by these figures",
 )
 OVERLOOKED = "missed, with what readers overlook"
 FOLDED = 3  # from this many on, traits with the same words share a row, and are named below the table
@@ -116,8 +119,8 @@ def _has_finished_task(person: Mapping[str, object]) -> bool:
 def _people(status: ReviewStatus) -> list[str]:
     names = list(dict.fromkeys(name for row in status.reviewers.values() for name in row))
     rows = [[reviewer, *(_cell(row.get(name)) for name in names)] for reviewer, row in status.reviewers.items()]
-    ranked = [RANKED] if "likely_right" in names else []
-    return _table(["reviewer", *(name.replace("_", " ") for name in names)], rows) + ranked
+    table = _table(["reviewer", *(name.replace("_", " ") for name in names)], rows)
+    return [*table, *COMPARED] if "present" in names else table
 
 
 def _table(heads: Cells, rows: Iterable[Cells], words: int = 1) -> list[str]:

@@ -61,10 +61,13 @@ ann           4     4         -
 bo            2     2         1
 """
 BUSY = """
-reviewer   tasks  open  seconds  likely right  blind controls        flagged  rejected
-ann       14,145     3       22         0.998               3  decoys, speed         -
-bo             2     2        -             -               -              -         1
-likely right: the share of all their verdicts, mostly absent, that a model of them believes; it knows no ruling
+reviewer   tasks  open  seconds  present  overruled  blind controls        flagged  rejected
+ann       14,145     3       22       45         14               3  decoys, speed         -
+bo             2     2        -        -          -               -              -         1
+present: labels `present` on what they answered; found: they said so, too; false alarms: they did, on `absent`
+overruled: of `ruled`, the verdicts on which the adjudicator decided; of two who differ at least one is
+all by the labels, which are made of these votes: what everybody overlooked counts for nobody
+flagged: by decoys, gold and blind controls alone, never by these figures
 """
 
 
@@ -86,7 +89,7 @@ def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(status: Revi
 
 def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(status: ReviewStatus) -> None:
     """All reviewers were in one line of 300 characters; an alpha of -0.001 was shown as -0.00."""
-    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "likely_right": 0.998, "blind_controls": 3}
+    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "present": 45, "overruled": 14, "blind_controls": 3}
     people = status.reviewers | {"ann": ann | {"flagged": ["decoys", "speed"]}}
     people["bo"] = people["bo"] | {"flagged": []}
     text = "\n".join(status_text.lines(replace(status, reviewers=people)))
