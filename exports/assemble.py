@@ -142,8 +142,8 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     first = rows.filter(further=0)
     drops = build_rows.drops(base.left_out, rows)
     fill = _filler(first, base, ws.config.dataset.k)
-    further, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
-    more = claims.add(fill(further), snapshot.claims, released_traits, slugs)
+    others, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
+    more = claims.add(fill(others), snapshot.claims, released_traits, slugs)
     current = review_facts.current(snapshot, base.out)
     drawn = snapshot.design, current, snapshot.assignments
     weights = review_facts.weights(*drawn, base.current_labels, snapshot.verdicts)

@@ -45,10 +45,9 @@ class Snapshot:
 
     def evidenced(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Returns evidence.TEXTS that the evidence of these rows is in."""
-        claims = rows.filter(pl.col("spans").list.len() > 0, kind="sensitivity")
-        cited = self.conversations.join(
-            claims.select("digest", conversation="subject"), ["conversation", "digest"], "semi"
-        )
+        quoting = rows.filter(pl.col("spans").list.len() > 0, kind="sensitivity")
+        quoting = quoting.select("digest", conversation="subject")
+        cited = self.conversations.join(quoting, ["conversation", "digest"], "semi")
         texts = self.turns(cited).rename({"subject": "conversation"})
         return evidence.texts(rows, lambda: [texts], lambda: [self.catalog_rows])
 
