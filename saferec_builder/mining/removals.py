@@ -217,11 +217,14 @@ def conversation_key(name: str, secret: bytes) -> tuple[str, str]:
 def erased_in(ws: Workspace, removals: Removals, rows: pl.DataFrame, *datasets: str) -> pl.DataFrame:
     """The `rows` (conversation: an id here or in a release of these datasets; digest) of conversations that were
     erased, with `mined`: the id here where one was mined again, as a thread on Reddit is without the posts of whoever
-    was erased, else null. The texts of it that are here now are not erased ones."""
+    was erased, else null. The texts of it that are here now are not erased ones, unless a backup of the tables was put
+    back."""
     hits = rows.filter(pl.col("conversation").is_in(removals.conversations_in(rows["conversation"])))
     if hits.is_empty():
         return hits.with_columns(mined=pl.lit(None, pl.String))
-    here = texts_on_disk.narrow(ws).select("digest", mined="conversation")
+    rows_here = texts_on_disk.narrow(ws)
+    back = removed(removals, standing(rows_here, workspace.read(ws, tables.ORIGINS)))
+    here = rows_here.join(back, on=["conversation", "digest"], how="anti").select("digest", mined="conversation")
     again = removals.conversations_in(here["mined"])
     names = {name: mined for mined in again for name in (mined, *(ws.released_id(mined, d) for d in datasets))}
     mined = pl.col("conversation").replace_strict(names, default=None, return_dtype=pl.String)

@@ -153,6 +153,11 @@ def test_a_thread_that_was_mined_again_without_a_forgotten_post_is_nobody_elses_
     assert cli("forget", "elsewhere", "-C", ws.root, "--json").json["releases"] == ["releases/1.0.0"]
     keys = {version: released_ids.read(ws.releases / f"{version}.key.parquet") for version in ("1.0.0", "2.0.0")}
     assert {version: thread in rows["subject"] for version, rows in keys.items()} == {"1.0.0": False, "2.0.0": True}
+    for table, old in ((tables.CONVERSATIONS, row), (tables.ORIGINS, post)):  # from a backup, like the release
+        store.append(ws, table, table.frame([old]))
+    shutil.rmtree(ws.releases / "1.0.0")
+    shutil.copytree(tmp_path / "backup", ws.releases, dirs_exist_ok=True)
+    assert cli("forget", "elsewhere", "-C", ws.root, "--json").json["releases"] == ["releases/1.0.0"]
 
 
 def test_so_does_one_without_its_key_file(ws, cli, tmp_path):
