@@ -126,18 +126,24 @@ def home(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first start took too long, and somebody ran `review up` again: two servers wrote one database."""
     (home / "data").mkdir(parents=True)
-    port, late_code = managed._free_port(None), f"import time; time.sleep(1.5){SERVER}"
+    port, gate = managed._free_port(None), home / "gate"
+    late_code = f"import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[3]).exists(): time.sleep(0.1)\n{SERVER}"
     slow, dead = (
-        subprocess.Popen([sys.executable, "-c", code, str(port), str(home / "data")])
+        subprocess.Popen([sys.executable, "-c", code, str(port), str(home / "data"), str(gate)])
         for code in (late_code, "import time; time.sleep(60)")
     )
     facts = {"url": f"http://127.0.0.1:{port}", "port": port, "email": "e", "password": "p", "token": "t"}
     managed.save(home, facts | {"accounts": {}, "settings": managed._settings(), "pid": slow.pid})
     messages: list[str] = []
+
+    def say(line: str) -> None:
+        messages.append(line)
+        gate.touch()  # it answers from now on
+
     while not managed.alive(home, managed.state(home) or {}):  # a new process has no command line for a moment
         assert slow.poll() is None
     try:
-        assert managed.up(home, messages.append)[1] is False and slow.poll() is None
+        assert managed.up(home, say)[1] is False and slow.poll() is None
         assert messages == [f"Label Studio at {facts['url']} does not answer yet: waiting up to 300 s for it"]
         assert managed.up(home, messages.append)[1] is False and len(messages) == 1
         managed.save(home, (managed.state(home) or {}) | {"url": "http://127.0.0.1:9", "pid": dead.pid})
