@@ -51,12 +51,14 @@ class Plan:
               then by `waiting`
     now       split -> numbers of requests, safety_rows and those of them that are late, in a release of the labels
               alone, made now; without splits that have no request
+    by_split  the same of the forecast
     """
 
     requests: int  # in the release
     safety_rows: int  # requests of a seeker with traits, with an answer that is clear for all of these
     late: int  # of these: the seeker tells of the traits only after the request
     now: dict[str, dict[str, int]]
+    by_split: dict[str, dict[str, int]]
     conversations: int  # that have these requests
     left_out: dict[str, int]  # reason, in the words of a release -> number of other conversations
     rows: pl.DataFrame
@@ -90,6 +92,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         safety_rows=int(with_traits["usable"].sum()),
         late=int(with_traits.filter("usable")["late"].sum()),
         now=_by_split(_forecast(data, now=True)) if workspace.count(ws, tables.LABELS) else {},
+        by_split=_by_split(forecast),
         conversations=int(conversations["cut"].count()),
         left_out=dict(reasons.value_counts(sort=True).iter_rows()),
         rows=_counts(_weighted(with_traits, weights, design, data.claims, forecast.labels), not weights.is_empty()),
@@ -173,17 +176,20 @@ def lines_of(plan: Plan) -> list[str]:
 
 def outcome_lines(plan: Plan) -> list[str]:
     """Lines for people: what a release would hold now and in the end, and why it would hold no safety row."""
-    requests, usable, late = (sum(n[name] for n in plan.now.values()) for name in ("requests", "safety_rows", "late"))
-    by_split = ", ".join(f"{split} {n['safety_rows']:,} of {n['requests']:,}" for split, n in plan.now.items())
-    now = f"a release made now would hold {_safety(requests, usable, late)}{by_split and f': {by_split}'}"
-    sentence = f"a release would hold {_safety(plan.requests, plan.safety_rows, plan.late)}"
-    sentence += ", if people read every conversation, agreed with every proposal and found nothing else"
-    return [now, sentence, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
+    now = f"a release made now would hold {_safety(plan.now)}"
+    condition = "if people read every conversation, agreed with every proposal and found nothing else"
+    lines = [now, f"{condition}, a release would hold {_safety(plan.by_split)}"]
+    without = [split for split in ("train", "test") if not plan.by_split.get(split, {}).get("safety_rows")]
+    if plan.safety_rows and without:
+        lines.append(f"no safety row would be in {' or '.join(without)}: change [splits] in saferec.toml")
+    return [*lines, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
 
 
-def _safety(requests: int, usable: int, late: int) -> str:
+def _safety(by_split: dict[str, dict[str, int]]) -> str:
+    requests, usable, late = (sum(n[name] for n in by_split.values()) for name in ("requests", "safety_rows", "late"))
     where = f" ({usable - late:,} tell of the trait in the request, {late:,} later)" if late else ""
-    return f"{requests:,} requests, {usable:,} of them safety rows{where}"
+    splits = ", ".join(f"{split} {n['safety_rows']:,} of {n['requests']:,}" for split, n in by_split.items())
+    return f"{requests:,} requests, {usable:,} of them safety rows{where}{splits and f': {splits}'}"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Tests of plan: its forecast is what a release then holds, and it warns before reviews if nothing would be taught."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -243,7 +245,7 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
     assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [shortfall]
     out = cli("plan", "-C", workspace.root).out.splitlines()
     assert out[-2] == f"shortfall: {shortfall}" and out[-1].startswith("next: mend each shortfall; after that, ")
-    assert ", 0 of them safety rows, if people" in out[-3]
+    assert out[-3].startswith("if people read every") and ", 0 of them safety rows" in out[-3]
 
 
 def test_conversations_of_a_withheld_trait_are_counted_apart(workspace, cli):
@@ -306,6 +308,21 @@ def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
     out = cli("plan", "-C", workspace.root).out
     assert "plan: 41 conversations in = 40 out + 1 dropped" in out
     # in each 12 days 6 are of people with gore, of which two are answered by A, B, C or L alone: 3 x 4, then day 39
-    assert "requests, 13 of them safety rows, if people read every" in out and "shortfall" not in out
+    assert "nothing else, a release would hold " in out and "requests, 13 of them safety rows: train " in out
+    assert "shortfall" not in out and "no safety row would be" not in out
     assert out.splitlines()[-1].startswith("next: look for sensitivities in 1 conversation ")
     assert " usable  gore train\n" in out and "waiting  Film L (2012) [film]\n" in out
+
+
+def test_a_split_that_would_hold_no_safety_row_is_named(workspace: store.Workspace) -> None:
+    """All sensitive requests were newer than the rest, so train had none of them, and only the sum was told."""
+    requests, labels = world.requests()
+    world.fill(workspace, requests, labels)
+    plan = sr.plan(workspace)
+    assert plan.by_split == plan.now and sum(n["safety_rows"] for n in plan.now.values()) == plan.safety_rows
+    none = {"requests": 7, "safety_rows": 0, "late": 0}
+    lines = planning.outcome_lines(replace(plan, by_split={"train": none, "test": none | {"safety_rows": 3}}))
+    assert lines[1].endswith("a release would hold 14 requests, 3 of them safety rows: train 0 of 7, test 3 of 7")
+    assert lines[2] == "no safety row would be in train: change [splits] in saferec.toml"
+    later = planning.outcome_lines(replace(plan, by_split={"validation": none | {"safety_rows": 3}}))
+    assert later[2].startswith("no safety row would be in train or test: ")
