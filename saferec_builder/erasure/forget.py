@@ -105,7 +105,7 @@ def forget(
     only: `id` or `author`, where a name could mean both. to: the team's review server, if it holds tasks about them;
     no_server: that server does not exist any more. dry: only counts, and changes nothing. progress: counts the files
     that are searched. Raises UsageError if no names are given and removals.csv names nobody, ReviewError if tasks are
-    on a server that is not given, and StoreError while another command is at work.
+    on a server that is not given (`dry` names it in `outside`), and StoreError while another command is at work.
     """
     names = [names] if isinstance(names, str) else names  # else each letter would be a name
     with workspace.undisturbed(ws):
@@ -124,12 +124,15 @@ def forget(
         names_back, texts_back = places.put_back(ws)
         before, revisions = sorted({*erasure.before, *names_back}), [*erasure.revisions, *texts_back]
         erasure = replace(erasure, before=before, revisions=revisions)
-        _check_server(ws, erasure, to, no_server)
+        if not dry:
+            _check_server(ws, erasure, to, no_server)
         for table in tables.TABLES.values():  # damaged ones stop it here: once it has begun, none can be repaired
             workspace.count(ws, table)
         releases = places.releases_with(ws, erasure)
         if dry:
-            return _preview(ws, erasure, receipts, releases, to, progress)
+            preview = _preview(ws, erasure, receipts, releases, to, progress)
+            needed = _needed_server(ws, erasure, to, no_server)
+            return replace(preview, outside=[*needed, *preview.outside])
         whole_files.write_private(intent, json.dumps(asdict(erasure)).encode())
         result = replace(_erase(ws, erasure, to, progress), receipts=receipts)
         return _merged(earlier, result) if earlier else result
@@ -172,14 +175,21 @@ def _read_intent(intent: Path) -> Erasure:
 
 
 def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | None, no_server: bool) -> None:
+    for problem in _needed_server(ws, erasure, to, no_server):
+        raise ReviewError(f"forget: {problem}")
+
+
+def _needed_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | None, no_server: bool) -> list[str]:
+    """The team's server that an erasure needs and was not given, in one line; none if there is no such server."""
     sent = review_server.on_team_servers(ws, set(erasure.tasks))
-    if sent.height and not (to or no_server):
-        tool = sent["tool"][0].replace("_", "-")
-        sent_tasks = many(sent.height, "task about them is", "tasks about them are")
-        raise ReviewError(
-            f"forget: {sent_tasks} on a review server ({tool}): give it with --tool {tool}, --url and --token, so that"
-            " nothing is left there either; or say --no-server if it is there no more"
-        )
+    if sent.is_empty() or to or no_server:
+        return []
+    tool = sent["tool"][0].replace("_", "-")
+    return [
+        f"{many(sent.height, 'task about them is', 'tasks about them are')} on a review server ({tool}): give it with"
+        f" --tool {tool}, --url and --token, so that nothing is left there either; or say --no-server if it is there no"
+        " more"
+    ]
 
 
 # ---- the steps, in an order that leaves no way back to the names
@@ -207,13 +217,13 @@ def _erase(
     new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(erasure.tombstones)), (tables.KEYED, rows.had_keys(ws, erasure))]
     counts |= database.erase(ws.database, rows.in_database(ws, erasure), new)
     database.scrub(ws.database)
-    for leftover in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
-        leftover.unlink(missing_ok=True)
     for shard in (ws.root / "mining").glob("[!i]*"):  # all but the items: with other removals mining makes other shards
         shutil.rmtree(shard) if shard.is_dir() else shard.unlink()
     wishes.drop_erased(ws)
     resumed = len({conversation for conversation, _ in erasure.revisions}) if again else 0
     todo = _todo(ws, erasure, emptied, team=bool(to))
+    for leftover in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
+        leftover.unlink(missing_ok=True)  # after `todo`, which names the page
     paths, unread = places.files_naming(ws, erasure, copies, progress)
     result = Forgotten([], counts, paths, emptied, todo, False, resumed, unread)
     (ws.root / FORGETTING).unlink(missing_ok=True)
@@ -231,6 +241,8 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
             "the key file is missing, so whoever was forgotten by an id of their source cannot be recognised there"
         )
         todo.append(f"{', '.join(unkeyed)}: {problem}: put it back and run this again, or delete the release")
+    if (ws.root / PAGE).exists():
+        todo.append(f"{PAGE}, which is deleted too, as it shows conversations: `saferec-build report` writes it again")
     if not (erasure.revisions or erasure.before):
         return todo
     mined = sorted({name for _, name in erasure.inputs})

@@ -141,6 +141,9 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     assert {table.name: store.read(ws, table).height for table in tables.TABLES.values()} == rows
     result = cli("forget", *filter(None, [name]), "-C", ws.root, "--json")
     assert result.code == (0 if name else 1), result.err  # c011x is nobody
+    for told in (dry_run.json, result.json):
+        assert any(str(text).startswith("report.html, which is deleted too") for text in told.values())
+    assert not (ws.root / "report.html").exists()
     assert left(ws) == {}
     counts = result.json["where"]
     assert counts == dry_run.json["where"] and min(counts.values()) > 0 and counts["lines"] > 2
@@ -270,6 +273,18 @@ def test_a_server_that_is_named_wrongly_is_refused(
 ) -> None:
     result = cli("forget", ID, *words, "-C", ws.root)
     assert result.code == 1 and told in result.err and sung(ws)
+
+
+def test_a_dry_run_shows_all_that_it_can_see_and_names_the_server_that_it_needs(ws: store.Workspace, cli: Cli) -> None:
+    """It was refused, so nobody could see where a person stands without the server's token."""
+    sent = ("argilla", "team", f"{task_of(ws, 'ann')}-x", "1", "there")
+    store.append(ws, tables.SENT, tables.SENT.frame([sent]))
+    problem = "1 task about them is on a review server (argilla): give it with --tool argilla, --url and --token"
+    assert f"error: forget: {problem}" in cli("forget", ID, "-C", ws.root).err and sung(ws)
+    dry_run = cli("forget", ID, "--dry-run", "-C", ws.root, "--json")
+    where = dry_run.json["where"]
+    assert dry_run.code == 0 and dry_run.json["do_1"].startswith(problem) and where["conversations"] == 1
+    assert "tasks" not in where  # of the server nothing is known
 
 
 @pytest.mark.parametrize("path", ["review/ann.csv", "review/bo.csv"])
