@@ -29,15 +29,15 @@ class Entry(NamedTuple):
     module: str
     function: str | None
     help: str  # its line in `saferec-build --help`: at most 60 characters, else it is cut at 80 columns
-    slow: bool = False  # and shows no progress bar
+    slow: bool = False  # says at times that it is at work, where no progress is shown
 
 
 COMMANDS = {  # in the order of the pipeline
     "init": Entry("workspace", "init", "Make a workspace with a commented saferec.toml."),
     "catalog": Entry("catalog", None, "Items, their warnings and the oracle's verdicts."),
     "screen": Entry("screen", "screen", "Screen a recommender's lists, trait by trait."),
-    "mine": Entry("mine", "mine", "Read conversations; pseudonyms and placeholders come in."),
-    "propose": Entry("propose", "propose", "Propose sensitivities, or flags of items, with evidence."),
+    "mine": Entry("mine", "mine", "Read conversations; pseudonyms and placeholders come in.", slow=True),
+    "propose": Entry("propose", "propose", "Propose sensitivities, or flags of items, with evidence.", slow=True),
     "browse": Entry("browse", "browse", "Read proposals or labels beside the words they rest on."),
     "propose-score": Entry("propose_score", "propose_score", "Score a proposer: precision, recall, calibration."),
     "plan": Entry("plan", "plan", "Forecast a release, and what to look up next.", slow=True),

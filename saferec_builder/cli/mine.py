@@ -53,7 +53,7 @@ def mine(
         engine=engine,
         ray_address=ray_address,
         workers=workers,
-        progress=bar("mine", "file"),
+        progress=bar("mine, reading", "file"),
     )
     say(result.counts, as_json)
     if result.fault:  # at the end: what was mined stays

@@ -24,7 +24,7 @@ LABELS = {  # figures whose names say too little to people
     "id_conflicts": "id conflicts (listed by `saferec-build catalog merges --conflicts`)",
 }
 line = errors.line
-working = partial(at_work, partial(typer.echo, err=True))  # for a command that counts no steps
+working = partial(at_work, partial(typer.echo, err=True))  # for a command, where it counts no steps
 
 
 def say(counts: Counts, as_json: bool, noun: str = "rows", *, writes: bool = True) -> None:

@@ -1,5 +1,6 @@
 """The command propose: rules, `learned`, a model, a cascade or a jury read what was not read yet."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.plan import warn
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.workspace import onward
+from saferec_builder.core.progress import silent
 from saferec_builder.proposing import run
 from saferec_builder.storage.workspace import Workspace
 
@@ -48,7 +50,7 @@ def propose(
         budget_usd=budget_usd,
         limit=limit,
         retry_failed=retry_failed,
-        progress=None if as_json else bar("propose", "step", ws.config.propose.concurrency),
+        progress=silent if as_json else partial(bar, at_once=ws.config.propose.concurrency),
     )
     say(result.counts, as_json, result.unit)
     warn(ws)

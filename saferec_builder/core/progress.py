@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
+_OPEN: list[object] = []  # what shows its progress now, innermost last: only that one speaks
 FIRST, EVERY = 3.0, 20.0  # seconds until the first line in a log, and between two lines
 PATIENCE = 3.0  # seconds until a step that has counted nothing yet reports that it is at work
 
@@ -39,29 +40,35 @@ class Lines(_Unseen):
     """A bar for a log: lines with the number of steps done, the total, and the time left at the speed so far.
 
     Logs nothing before FIRST seconds or when less is left, and at most one line per EVERY seconds. done: steps that an
-    earlier run did. Before the first step is done, it reports that it is at work. at_once: how many steps run at the
-    same time, if any do: until two rounds or a tenth of all are done, no time is logged.
+    earlier run did. Where no step ends for EVERY seconds, it says that it is at work. at_once: how many steps run at
+    the same time, if any do: until two rounds or a tenth of all are done, no time is logged.
     """
 
     def __init__(
         self, say: Callable[[str], object], name: str, unit: str, total: int, done: int = 0, *, at_once: int = 0
     ) -> None:
         self._say, self._name, self._unit, self._total = say, name, unit, total
-        self._earlier = self._done = done
+        self._earlier = self._done = self._noted = done
         self._enough = min(2 * at_once, (total - done) // 10)
         self._began = monotonic()
         self._due = self._began + FIRST
         self._start = ExitStack()
 
     def __enter__(self) -> Self:
-        self._start.enter_context(at_work(self._say, self._name))
+        self._start.enter_context(at_work(self._say, self._name, self._so_far))
         return self
 
     def __exit__(self, *fault: object) -> None:
         self._start.close()
 
+    def _so_far(self) -> str | None:
+        """What is done, to say with how long it is at work; None if a step was done since this was asked last."""
+        if self._done != self._noted:
+            self._noted = self._done
+            return None
+        return f"{self._done:,} of {self._total:,} {self._unit}s, " if self._done > self._earlier else ""
+
     def update(self, n: int = 1, /) -> None:
-        self._start.close()
         self._done += n
         now, done = monotonic(), self._done - self._earlier
         remaining = (now - self._began) / max(done, 1) * (self._total - self._done)
@@ -72,23 +79,37 @@ class Lines(_Unseen):
 
 
 @contextmanager
-def at_work(say: Callable[[str], object], name: str) -> Iterator[None]:
-    """Reports how long a step without counts has been at work: after PATIENCE seconds, then every EVERY seconds."""
+def innermost() -> Iterator[Callable[[], bool]]:
+    """Until it ends, what was begun before says nothing; gives a function that tells whether nothing began in it."""
+    mark = object()
+    _OPEN.append(mark)
+    try:
+        yield lambda: _OPEN[-1] is mark
+    finally:
+        _OPEN.remove(mark)
+
+
+@contextmanager
+def at_work(say: Callable[[str], object], name: str, so_far: Callable[[], str | None] = lambda: "") -> Iterator[None]:
+    """Reports how long a step has been at work: after PATIENCE seconds, then every EVERY seconds. so_far: what is done,
+    or None to say nothing this time."""
     finished, start = Event(), perf_counter()
 
     def report() -> None:
         wait = PATIENCE
         while not finished.wait(wait):
-            say(f"{name}: at work for {_rounded(perf_counter() - start)}")
+            if is_innermost() and (done := so_far()) is not None:
+                say(f"{name}: {done}at work for {_rounded(perf_counter() - start)}")
             wait = EVERY
 
     thread = Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()
+    with innermost() as is_innermost:
+        thread.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            thread.join()
 
 
 def lines(say: Callable[[str], object], name: str, unit: str, at_once: int = 0) -> Progress:

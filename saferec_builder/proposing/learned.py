@@ -112,6 +112,10 @@ class Learned:
         """By source; "" for sources with too few labels."""
         return thresholds(self.examples, self.scores, np.ones(len(self.scores), dtype=bool))
 
+    def train(self) -> None:
+        """Trains it, and chooses its thresholds, unless that is done."""
+        _ = self.thresholds
+
     @property
     def known_standing(self) -> Standing | None:
         """Its standing, if it is known without training."""

@@ -1,14 +1,13 @@
 """Runs `propose`: the rules, `learned`, a model, a cascade of them or a jury read what they have not read yet."""
 
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.progress import Progress
+from saferec_builder.core.progress import Named, Progress, shown, silent
 from saferec_builder.llm import Budget
 from saferec_builder.proposing import cascade, corpus, human_labels, jobs, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
@@ -46,7 +45,7 @@ def propose(
     budget_usd: float | None = None,
     limit: int | None = None,
     retry_failed: bool = False,
-    progress: Progress | None = None,
+    progress: Named = silent,
 ) -> ProposeResult:
     """Proposes seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
 
@@ -55,15 +54,15 @@ def propose(
     and drops; what was read before is not read again.
     limit: texts per proposer, as in jobs.unread. budget_usd: for all runs in this workspace together; default:
     saferec.toml. A dry run sends and writes nothing: its figures are requests, tokens and price. retry_failed: ask
-    again where a paid answer was unusable, three times in all. progress: called for each proposer with the number of
-    texts to read, and before `learned` is trained with the number of models.
+    again where a paid answer was unusable, three times in all. progress: shows the texts that each proposer reads,
+    and the models of `learned` while it is trained.
     Raises UsageError if there is nothing to read or an option is wrong, and, without allow_remote, before text would
     leave this machine; ProposerError if a server cannot be used.
     """
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
     steps = [proposers.retrying(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
-    learner = Learned(texts, progress, keeps=not dry_run)
+    learner = Learned(texts, progress("propose, training learned", "model"), keeps=not dry_run)
     steps, is_considered = _with_learned(learner, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
@@ -75,7 +74,7 @@ def propose(
         rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
         with proposers.server_lock(ws, steps):
-            all_jobs = _read_all(plan, progress)
+            all_jobs = _read_all(plan, learner, progress("propose", noun.removesuffix("s")))
     counts = together({job.name: job.counts() for job in all_jobs})
     if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):
         counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})
@@ -108,12 +107,15 @@ def _with_learned(learner: Learned, steps: list[Step], *, by_default: bool) -> t
     return [*steps, step] if not unread or learner.standing.ready else steps, True
 
 
-def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:
+def _read_all(plan: Plan, learner: Learned, progress: Progress | None) -> list[Job]:
     """Runs the proposers in order; in a cascade each reads what those before it left in doubt."""
     finished = []
     for n, step in enumerate(plan.steps):
         only = cascade.doubts(plan.corpus, plan.steps[:n]) if plan.is_cascade and n else None
-        finished.append(_read(plan.job(step, only), progress))
+        job = plan.job(step, only)
+        if step.way == "learned" and job.todo:
+            learner.train()  # before its texts are counted: the time of the first would be that of the training
+        finished.append(_read(job, progress))
     return finished
 
 
@@ -122,8 +124,8 @@ def _read(job: Job, progress: Progress | None) -> Job:
     jobs.drop(job, job.unreadable)
     for part in {part.digest: part for _, _, part in job.todo}.values():
         workspace.append(job.ws, tables.ASKED, pending.rows(part))
-    with progress(len(job.todo)) if progress else nullcontext() as bar:
-        runner.read(job, bar.update if bar else lambda _: None)
+    with shown(len(job.todo), progress) as bar:
+        runner.read(job, bar.update)
     return job
 
 

@@ -109,6 +109,42 @@ def test_before_the_first_step_is_done_a_log_says_that_it_is_at_work(monkeypatch
     assert not Event().wait(0.1) and lines == ["mine: at work for 1 s"] * count
 
 
+def test_where_no_step_ends_for_long_a_log_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`2 of 8 systems, about 10 s left` was the last line for minutes."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    lines, written = list[str](), Event()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if "of 8" in line:
+            written.set()
+
+    with progress.Lines(say, "scores", "system", 8) as bar:
+        bar.update(2)
+        assert written.wait(60)
+    assert lines[-1] == "scores: 2 of 8 systems, at work for 1 s"
+
+
+def test_of_two_only_the_inner_one_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`at work for 4 min` and `at work for 24 s` stood side by side."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    lines, inside, outside = list[str](), Event(), Event()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        (inside if line.startswith("inner") else outside).set()
+
+    with progress.at_work(say, "outer"):
+        with progress.at_work(say, "inner"):
+            lines.clear()
+            assert inside.wait(60)
+        assert {line.partition(":")[0] for line in lines} == {"inner"}
+        outside.clear()
+        assert outside.wait(60)
+
+
 def test_a_quick_command_says_nothing_of_it() -> None:
     lines = list[str]()
     with progress.at_work(lines.append, "status"):

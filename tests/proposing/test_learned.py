@@ -26,10 +26,30 @@ def rows(ws: store.Workspace, **which: str) -> pl.DataFrame:
     return store.read(ws, tables.PROPOSALS).filter(proposer="learned", **which)
 
 
+def test_it_is_trained_before_the_bar_of_its_texts_begins(workspace: store.Workspace) -> None:
+    """The two bars interleaved and contradicted each other."""
+    world(workspace, 130, 6)
+    events = list[str]()
+
+    class Noted(Bar):
+        def __enter__(self) -> "Noted":
+            events.append(f"begins {self.total}")
+            return self
+
+        def __exit__(self, *fault: object) -> None:
+            events.append(f"ends {self.total}")
+
+    propose(workspace, "learned", progress=lambda name, unit: Noted)
+    assert events[:3] == [f"begins {FOLDS}", f"ends {FOLDS}", "begins 136"]
+
+
 def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(workspace: store.Workspace) -> None:
     texts, bars = world(workspace, 130, 6), list[Bar]()
-    counts = propose(workspace, progress=drawn(bars)).counts
-    assert (bars[0].total, bars[0].done) == (FOLDS, FOLDS)  # training takes minutes and once showed no progress
+    named = list[tuple[str, str]]()
+    counts = propose(workspace, progress=lambda *names: named.append(names) or drawn(bars)).counts
+    # training takes minutes: it once showed no progress, then steps that might have been anything
+    assert (bars[0].total, bars[0].done) == (FOLDS, FOLDS)
+    assert named == [("propose, training learned", "model"), ("propose", "conversation")]
     assert str(counts.figures["of_learned"]).startswith("proposes beside the rules: cross-validated precision 1.00")
     assert rows(workspace).height == len(texts) * len(workspace.taxonomy.slugs)  # a score for each text and trait
     claims = rows(workspace, verdict="present").filter(pl.col("subject").is_in([f"c{n}" for n in range(130, 136)]))

@@ -18,7 +18,7 @@ def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, c
     ws, bars = store.Workspace.open(workspace.root), list[Bar]()
     planned = propose(ws, "openai:small", dry_run=True)
     assert (planned.counts.dropped, planned.spent, stub.asked) == ({"not read in a dry run": 3}, 0.0, [])
-    result = propose(ws, "openai:small,openai:large", progress=drawn(bars))
+    result = propose(ws, "openai:small,openai:large", progress=lambda name, unit: drawn(bars))
     # three texts, (7 x 10 + 3 x 100) USD per million tokens each; `large` reads the one with a maybe, and has no price
     assert (result.counts.added, result.unit, result.spent) == (4, "readings", pytest.approx(3 * 370 / 1e6))
     requests = len(stub.asked)
