@@ -34,7 +34,7 @@ class Waiting:
     and how many of them had a place in the design: an earlier push put them off, or they were proposed since; open
     tasks; units whose readers disagree and that no adjudicator has; and units whose label `adjudicate` would change,
     without those of withheld conversations. `tools`: those that the open tasks were handed out with. `capped`: those of
-    `put_off` that a daily cap keeps for another day."""
+    `put_off` that a daily cap keeps for another day; `rejected`: open tasks with an answer that could not be taken."""
 
     unsent: int
     put_off: int
@@ -43,6 +43,7 @@ class Waiting:
     unlabelled: int
     tools: list[str] = field(default_factory=list)
     capped: int = 0
+    rejected: int = 0
 
 
 def waiting(ws: Workspace) -> Waiting:
@@ -65,7 +66,7 @@ def state(ws: Workspace, *some: tables.Table) -> State:
 
 def _count(ws: Workspace, today: str) -> Waiting:
     # these imports take half a second, and nearly every `status` does without them
-    from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+    from annotation import aggregation, rejections, review_state, reviewer_opt_outs as opt_outs
     from annotation.tools.tasks_and_answers import SHEET, base_id, ids
 
     review = review_state.gather(ws)
@@ -82,7 +83,8 @@ def _count(ws: Workspace, today: str) -> Waiting:
     # every push gives the proposed conversations a place in the design, and an audit needs one for each
     put_off = unsent.join(review.design, on=["kind", "subject"], how="semi")
     capped = _capped(review, put_off, today)
-    return Waiting(unsent.height, put_off.height, tasks, disputed, unlabelled, tools, capped)
+    rejected = sum(rejections.waiting(units).values())
+    return Waiting(unsent.height, put_off.height, tasks, disputed, unlabelled, tools, capped, rejected)
 
 
 def _capped(review: "ReviewState", put_off: pl.DataFrame, today: str) -> int:

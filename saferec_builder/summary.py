@@ -28,13 +28,14 @@ PEOPLE = "--reviewer NAME --reviewer NAME"
 _TOOLS = {  # tool, as in SENT -> its option of `review push`, and how its answers are collected
     "page": (" --tool page", "`saferec-build review serve`, where people answer"),
     "label_studio": ("", "`saferec-build review pull`"),
-    "argilla": (" --tool argilla", "`saferec-build review pull --tool argilla`"),
+    "argilla": (" --tool argilla --url URL", "`saferec-build review pull --tool argilla --url URL`"),
     "files": (" --tool files", "`saferec-build review pull --tool files` once the CSVs are filled in"),
 }
 _OTHER_FOLDER = (
     " --tool files --to FOLDER",
     "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in",
 )
+_WITHOUT = "; or without them: "
 SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
 
@@ -71,7 +72,12 @@ class Status:
         marks |= dict.fromkeys(self.emptied, " (its data was deleted)")
         marked = (version + marks.get(version, "") for version in self.releases)
         lines += [line(f"releases: {', '.join(marked)}")] * bool(self.releases)
-        return "\n".join([*lines, f"next: {self.next}"])
+        return "\n".join([*lines, shown(self.next)])
+
+
+def shown(step: str) -> str:
+    """A next step as people see it: what can be done without those that it waits for is on a line of its own."""
+    return line(f"next: {step}").replace(_WITHOUT, f"\n  {_WITHOUT.removeprefix('; ')}")
 
 
 def status(ws: Workspace) -> Status:
@@ -123,19 +129,19 @@ def _of_people(ws: Workspace, waiting: Waiting, push: str, labels: int, planned:
     if new := waiting.unsent - waiting.put_off:
         texts = many(new, "conversation is", "conversations are")
         rest = then(replace(waiting, unsent=waiting.put_off))
-        return (
-            f"{texts} new since the last push: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
-        )
+        return f"{texts} new since the last push: `{push} {PEOPLE}` hands out what is to be read{_WITHOUT}{rest}"
     if waiting.tasks:  # people may leave tasks unanswered: the answers that exist need not wait for them
         collect = " or ".join(how for _, how in _review_tools(ws, waiting.tools))
         rest = then(replace(waiting, tasks=0))
         people = f"{many(waiting.tasks, 'task waits', 'tasks wait')} for people: {collect}, then `saferec-build"
-        return f"{people} adjudicate`; or without them: {rest}"
+        n = waiting.rejected
+        refused = f" ({many(n, 'answer was', 'answers were')} rejected: `{push} --reviewer NAME` says why)" if n else ""
+        return f"{people} adjudicate`{refused}{_WITHOUT}{rest}"
     if waiting.put_off:
         texts = many(waiting.put_off, "conversation waits", "conversations wait")
         rest = then(replace(waiting, unsent=0, put_off=0))
         why = "for readers (proposed since the last push, or left out by its budget or for lack of readers)"
-        return f"{texts} {why}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
+        return f"{texts} {why}: `{push} {PEOPLE}` hands out what is to be read{_WITHOUT}{rest}"
     if waiting.disputed:
         disputes = many(waiting.disputed, "dispute waits", "disputes wait")
         return f"{disputes} for a ruling: `{push} --adjudicator NAME`"

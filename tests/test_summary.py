@@ -63,7 +63,8 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
     lines = cli("status", "-C", workspace.root).out.splitlines()
     assert repr(summary.status(workspace)).splitlines() == lines  # a notebook printed one line of 900 characters
     filled = there + (there > 2)  # readings come with the table of what was asked
-    assert lines[-1].startswith("next: ") and len(lines) == filled + 1  # empty tables are not listed
+    assert lines[filled].startswith("next: ")  # empty tables are not listed
+    assert all(line.startswith("  or without them: ") for line in lines[filled + 1 :])
 
 
 def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspace: store.Workspace) -> None:
@@ -83,6 +84,10 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     both = step(Waiting(0, 0, 2, 1, 1))
     assert both.startswith("2 tasks wait for people") and both.endswith(ruling)
     assert "; or without them: see what a release would hold" in step(Waiting(0, 0, 2, 0, 0))
+    # reviewers whose answer was rejected were waited for, and nobody told them why
+    back = step(Waiting(0, 0, 2, 1, 1, rejected=1))
+    told = " (1 answer was rejected: `saferec-build review push --tool files --to FOLDER --reviewer NAME` says why)"
+    assert back == both.replace("adjudicate`; or", f"adjudicate`{told}; or")
     labels = "make labels of what people said (3 new or changed): `saferec-build adjudicate`"
     assert step(Waiting(0, 0, 0, 0, 3)) == labels
     before = "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
@@ -90,6 +95,9 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     after = "make a release: `saferec-build release VERSION`"
     assert step(Waiting(0, 0, 0, 0, 0), planned=True) == after
     assert step(Waiting(1, 0, 2, 0, 0), planned=True).count("or without them") == 2
+    # three ways were one sentence of six lines
+    lines = summary.shown(step(Waiting(1, 0, 2, 0, 0), planned=True)).splitlines()
+    assert [text.split()[0] for text in lines] == ["next:", "or", "or"] and all("; or " not in text for text in lines)
     assert step(Waiting(1, 0, 2, 0, 0), planned=True).endswith(after)
 
 
@@ -253,7 +261,8 @@ def test_where_people_have_more_tools_than_one_all_are_collected_and_one_is_push
     [
         ("label_studio", "review push --adjudicator", "review pull`"),
         ("page", "review push --tool page --adjudicator", "review serve`"),
-        ("argilla", "review push --tool argilla --adjudicator", "review pull --tool argilla`"),
+        # it named a command that asks for --url
+        ("argilla", "review push --tool argilla --url URL --adjudicator", "review pull --tool argilla --url URL`"),
     ],
 )
 def test_the_next_push_and_pull_are_those_of_the_tool_that_people_have(

@@ -26,9 +26,9 @@ def init(
 
 
 def onward(ws: workspace.Workspace, as_json: bool, first: str = "", labels: int = 0, planned: bool = False) -> None:
-    """Prints the next step, as the last line of a command for people."""
+    """Prints the next step, as the end of a command for people."""
     if not as_json:
-        typer.echo(line(f"next: {first}{summary.next_step(ws, labels=labels, planned=planned)}"))
+        typer.echo(summary.shown(f"{first}{summary.next_step(ws, labels=labels, planned=planned)}"))
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:

@@ -29,7 +29,11 @@ from tests.worlds.pushes import ALL
 from tests.worlds.review_world import Verdict
 
 PRINTED = ROOT / "tests/data/printed.txt"
-LEFT_OUT = ((r'(next: |"next": ")[^"\n]+', r"\1..."), (r"[0-9a-f]{40,}", "CHECKSUM"), (r'(bytes"?: )[\d,]+', r"\1SIZE"))
+LEFT_OUT = (
+    (r'(next: |"next": ")[^"\n]+(\n  or without them: .+)*', r"\1..."),
+    (r"[0-9a-f]{40,}", "CHECKSUM"),
+    (r'(bytes"?: )[\d,]+', r"\1SIZE"),
+)
 FAINTS = "Spiders make me faint, I hate them."
 PADDING = "I watch films with my sister at the weekend, and we like them best long and slow. " * 2
 SHOWN = {"one": "Film A (2001),Film B (2002),Film D (2004),Film Z,Film L (2012)", "two": "Film D (2004),Film L (2012)"}
