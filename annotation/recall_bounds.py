@@ -170,7 +170,7 @@ def words(bound: Bound, subjects: str = "conversations") -> str:
 
 def _waits(bound: Bound) -> str:
     """Why it counts as missed. For any trait fewer do than for one: another trait may be found there."""
-    return "may hold one, as none is found and not all is sure yet" if bound.of_any else "have no sure label of it yet"
+    return "may hold one: none is found there, not all is sure yet" if bound.of_any else "have no sure label of it yet"
 
 
 def of_items(items: LabelBounds | None) -> dict[str, str]:

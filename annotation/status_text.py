@@ -17,7 +17,8 @@ COUNTED = (  # what the counts of the first table mean
     "alpha: how far readers agree, 1 always and 0 as by chance; n/a: nothing to compare, as when all say absent",
 )
 BOUNDED = (  # what the words of the bounds mean
-    "audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again",
+    "audit: a conversation drawn at random, read without a suggestion",
+    "recheck: the adjudicator decides a label again; none comes while [review] recheck is 0, the default",
     "proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet",
     "relative to these reviewers: without what they overlook themselves, which blind controls measure",
     controls.MEANING,
@@ -72,7 +73,9 @@ def of_labels(bounds: LabelBounds) -> list[str]:
     if bounds.items:
         lines.append(f"missed share of {recall_bounds.ANY_FLAG}: {recall_bounds.words(bounds.items.pooled, 'items')}")
     if bounds.false_pooled:
-        lines.append(f"labels `present` that are wrong: {precision_bounds.words(bounds.false_pooled)}")
+        unknown = bounds.false_pooled.share is None and bounds.false_pooled.zone
+        how = "; `review push --adjudicator NAME` hands them out, with [review] recheck above 0" if unknown else ""
+        lines.append(f"labels `present` that are wrong: {precision_bounds.words(bounds.false_pooled)}{how}")
     return [*lines, "what these words mean, and the same for each trait: `saferec-build review status`"]
 
 

@@ -238,7 +238,7 @@ def test_of_any_trait_fewer_wait_than_of_one_and_the_words_say_why():
     needles, pooled = result.traits["needles"], result.pooled
     assert (needles.open, pooled.open) == (13, 7)
     assert f"13 {WAITS}" in bounds.words(needles)
-    reason = "7 proposed or drawn may hold one, as none is found and not all is sure yet"
+    reason = "7 proposed or drawn may hold one: none is found there, not all is sure yet"
     assert bounds.words(pooled) == f"<= 17.5 % ({reason})"  # 33 are found
     assert (bounds.lowers_most(result) or "").startswith("7 conversations, proposed or drawn, may hold")
 

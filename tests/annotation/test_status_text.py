@@ -50,7 +50,8 @@ any flag of items  0 % (relative to these reviewers)
 3 traits (1): needles, fire, war
 missed at most 5 %, in all of these traits at once: 1 of 4 traits
 missed, with what readers overlook: not known (3 of 20 blind controls read of which nothing was ever suggested)
-audit: a conversation drawn at random, read without a suggestion; recheck: the adjudicator decides a label again
+audit: a conversation drawn at random, read without a suggestion
+recheck: the adjudicator decides a label again; none comes while [review] recheck is 0, the default
 proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet
 relative to these reviewers: without what they overlook themselves, which blind controls measure
 blind controls: conversations whose answer is known, read without a suggestion
@@ -108,6 +109,10 @@ def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands() -> N
     more = ["missed share of any flag of items: 0 % (relative to these reviewers)"]
     more.append("labels `present` that are wrong: <= 5.0 % (certified)")
     assert status_text.of_labels(BOUNDS) == [*lines[:2], *more, lines[2]]
+    # it asked for rechecks, and did not say that none would ever come
+    line = status_text.of_labels(replace(BOUNDS, false_pooled=false_share(100, ())))[3]
+    how = "; `review push --adjudicator NAME` hands them out, with [review] recheck above 0"
+    assert line == f"labels `present` that are wrong: n/a (42 more rechecks){how}"
 
 
 def test_reports_of_personal_data_say_what_to_do() -> None:
