@@ -1,7 +1,6 @@
 """Forecasts what a release would hold if reviewers agreed with all proposals, and which items to look up first.
 
-reads  conversations, labels, proposals, readings, catalog_rows, warnings, assignments, design;
-       fetched/ddd (the items asked for)
+reads  conversations, labels, proposals, readings, catalog_rows, warnings, assignments, design; fetched/ddd
 """
 
 from dataclasses import dataclass
@@ -50,8 +49,7 @@ class Plan:
               how many pairs of a request and a trait have the item as an answer that is unknown for it; in this order,
               then by `waiting`
     now       split -> numbers of requests, safety_rows and those of them that are late, in a release of the labels
-              alone, made now; without splits that have no request
-    by_split  the same of the forecast
+              alone, made now; without splits that have no request; by_split: the same of the forecast
     """
 
     requests: int  # in the release
@@ -143,8 +141,8 @@ def shortfalls(ws: Workspace) -> tuple[str, ...]:
 
 def figures(plan: Plan) -> dict[str, JsonValue]:
     """The plan for programs, without `left_out`."""
-    values = {name: value for name, value in vars(plan).items() if name != "left_out"}
-    return values | {"rows": plan.rows.to_dicts(), "lookups": plan.lookups.to_dicts()}
+    values = vars(plan) | {"rows": plan.rows.to_dicts(), "lookups": plan.lookups.to_dicts()}
+    return {name: value for name, value in values.items() if name != "left_out"}
 
 
 def lines_of(plan: Plan) -> list[str]:
@@ -176,20 +174,18 @@ def lines_of(plan: Plan) -> list[str]:
 
 def outcome_lines(plan: Plan) -> list[str]:
     """Lines for people: what a release would hold now and in the end, and why it would hold no safety row."""
-    now = f"a release made now would hold {_safety(plan.now)}"
-    condition = "if people read every conversation, agreed with every proposal and found nothing else"
-    lines = [now, f"{condition}, a release would hold {_safety(plan.by_split)}"]
-    without = [split for split in ("train", "test") if not plan.by_split.get(split, {}).get("safety_rows")]
-    if plan.safety_rows and without:
-        lines.append(f"no safety row would be in {' or '.join(without)}: change [splits] in saferec.toml")
+    read = "if people read every conversation, agreed with every proposal and found nothing else, a release would hold"
+    lines = [f"a release made now would hold {_safety(plan.now)}", f"{read} {_safety(plan.by_split)}"]
+    without = [s for s in ("train", "test") if plan.safety_rows and not plan.by_split.get(s, {}).get("safety_rows")]
+    lines += [f"no safety row would be in {' or '.join(without)}: change [splits] in saferec.toml"] * bool(without)
     return [*lines, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
 
 
 def _safety(by_split: dict[str, dict[str, int]]) -> str:
     requests, usable, late = (sum(n[name] for n in by_split.values()) for name in ("requests", "safety_rows", "late"))
     where = f" ({usable - late:,} tell of the trait in the request, {late:,} later)" if late else ""
-    splits = ", ".join(f"{split} {n['safety_rows']:,} of {n['requests']:,}" for split, n in by_split.items())
-    return f"{requests:,} requests, {usable:,} of them safety rows{where}{splits and f': {splits}'}"
+    parts = ", ".join(f"{split} {n['safety_rows']:,} of {n['requests']:,}" for split, n in by_split.items())
+    return f"{requests:,} requests, {usable:,} of them safety rows{where}{parts and f': {parts}'}"
 
 
 @dataclass(frozen=True)
