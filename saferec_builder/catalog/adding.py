@@ -117,11 +117,15 @@ def add_catalog(
 
 
 def _why_no_rows(source: str, parts: Parts) -> str | None:
-    """Why a file gave no rows: it has none, or the commonest reasons, each with its first row. None if it gave some, or
-    if its rows only say nothing that a trait asks about."""
+    """Why a file gave no rows: it has none, or the commonest reasons, each with its first row, or all of it is in
+    another encoding. None if it gave some, or if its rows only say nothing that a trait asks about."""
     drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in(REMARKS))
     if any(read.rows.height for _, read in parts):
-        return None
+        bad = drops.filter(reason=sources.NOT_UTF8)["place"]
+        beyond_ascii = pl.any_horizontal(pl.col(pl.String).exclude("place").str.contains(r"[^\x00-\x7F]"))
+        if bad.is_empty() or any(read.rows.select(beyond_ascii.any()).item() for _, read in parts):
+            return None  # a few rows at most are wrong
+        return f"{bad[0]}: not UTF-8, nor is any other letter beyond ASCII: save the file as CSV in UTF-8"
     if drops.is_empty():
         return f"no row in it: expected {noun(source)}"
     if (drops := drops.filter(~pl.col("reason").is_in(SILENT))).is_empty():

@@ -114,13 +114,16 @@ def of_statements(
 ) -> dict[str, JsonValue]:
     """How many items the catalog has, and how many of the statements just read refer to no item or to no trait.
 
-    The latter two with their first few titles or topics: near spellings are suggested, not guessed. For keywords and
+    The latter two with their first few titles or topics: near spellings are suggested, not guessed. Says so where none
+    refers to an item. For keywords and
     reasons, says that they clear no item: with these alone, nothing can be recommended to anybody with a trait.
     """
     items, links = merged
     unlinked = warnings.join(verdicts.linked(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
-    if warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
+    if warnings.height and unlinked.height == warnings.height:
+        figures["fits"] = "nothing of it: no statement is about an item here: are these files for other works?"
+    elif warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
         figures["clears"] = "no item: a film of which they say nothing may have it all the same"
     figures["on_no_item_here"] = unlinked.height
     if unlinked.height:

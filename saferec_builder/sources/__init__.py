@@ -35,6 +35,7 @@ TWICE = "key twice"  # in one JSON object
 NOT_READ = "column not read"  # a remark on a header: no row is left out for it
 PACKED = 100  # a packed file may unpack to so many times its size; text has about 5
 LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundred thousand
+NOT_UTF8 = "not UTF-8"  # of a row
 _OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
@@ -282,7 +283,7 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     try:
         return an_object(parse(line.decode("utf-8")), escaped=rb"\u" in line)
     except UnicodeDecodeError:
-        return Left("not UTF-8")
+        return Left(NOT_UTF8)
     except KeyTwice as fault:
         return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
@@ -312,7 +313,8 @@ def _csv_lines(
         if missing or not header:
             problem = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             names = readable((";" if delimiter == ";" else ",").join(written)) or "nothing"
-            expectation = f"a table with {'tabs' if tabs else ', or ;'} and the columns {','.join(expected)}"
+            marks = "tabs" if tabs else "commas, semicolons or tabs"
+            expectation = f"a table with {marks} and the columns {','.join(expected)}"
             raise SourceError(f"{path}: {problem}: expected {expectation}, found {names}")
         # of two severities the last would count, even a milder one
         if twice := [name for name, n in Counter(header).items() if name and n > 1]:
@@ -383,7 +385,7 @@ def _csv_row(header: list[str], delimiter: str, record: list[str] | Left) -> dic
         hint = "is a tab in a cell?" if delimiter == "\t" else f"is a {delimiter!r} not quoted?"
         return Left("too many fields", f"found {len(record)}, expected {len(header)}: {hint}")
     if not is_utf8("".join(record)):
-        return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
+        return Left(NOT_UTF8, "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
     if any(not name and len(cell.splitlines()) > 1 for name, cell in zip(header, cells, strict=True)):
         return Left("a cell of two lines", "in a column without a name: is a quote not closed?")

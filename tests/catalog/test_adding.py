@@ -53,6 +53,21 @@ def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspac
     assert store.read(workspace, tables.DROPS)["place"].to_list() == ["items.csv:5"]  # a refused file adds no drops
 
 
+def test_a_file_in_another_encoding_is_refused_whole_and_one_with_a_wrong_row_is_not(workspace, items, tmp_path):
+    """59 of 61 books were added, and the two with umlauts counted as dropped."""
+    header, rows = "domain,title,year\n", ("film,Up,2009\n", "film,Amélie,2001\n")
+    (tmp_path / "ansi.csv").write_bytes((header + "".join(rows)).encode("cp1252"))
+    message = (
+        r"ansi\.csv was added: ansi\.csv:3: not UTF-8, nor .*: save the file as CSV in UTF-8: mend it.*3 rows were"
+    )
+    with pytest.raises(SourceError, match=message):
+        adding.add_catalog(workspace, "csv", [tmp_path / "ansi.csv", items])
+    assert "Up" not in store.read(workspace, tables.CATALOG_ROWS)["title"]
+    (tmp_path / "both.csv").write_bytes(header.encode() + rows[1].encode() + rows[1].encode("cp1252"))
+    both = adding.add_catalog(workspace, "csv", tmp_path / "both.csv")
+    assert (both.added, both.dropped) == (1, {"not UTF-8": 1})
+
+
 @pytest.mark.parametrize(
     ("source", "name", "text", "message"),
     [
@@ -118,6 +133,15 @@ def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_pat
     (tmp_path / "dog.csv").write_text("imdbId,Clear Yes: Does the dog die\ntt0078748,1\n")
     figures = adding.add_catalog(workspace, "ddd", tmp_path / "dog.csv").figures
     assert "with_external_id" not in figures and (figures["rows_read"], figures["on_no_item_here"]) == (1, 0)
+
+
+def test_files_about_other_works_are_told(workspace, items, tmp_path):
+    """5,952 keywords of films were added to a catalog of books, and the next step was offered."""
+    adding.add_catalog(workspace, "csv", items)
+    for film, fits in (("tt0078748", False), ("tt9999999", True)):
+        (tmp_path / "words.csv").write_text(f"imdb,keywords\n{film},gore\n")
+        figures = adding.add_catalog(workspace, "keywords", tmp_path / "words.csv").figures
+        assert str(figures.get("fits", "")).startswith("nothing of it: ") == fits and ("clears" in figures) != fits
 
 
 def test_a_folder_of_answers_says_what_was_read_and_what_was_not(workspace, tmp_path):

@@ -134,7 +134,7 @@ def test_what_is_no_file_to_read_is_told(tmp_path):
 MORE = "is a ',' not quoted?"
 TABLES = {  # text -> what is wrong with it, or its rows and drops
     "": "no header line: .*found nothing",
-    "A;c\n": "column 'b' is missing: expected a table with , or ; and the columns a,b, found A;c$",
+    "A;c\n": "column 'b' is missing: expected a table with commas, semicolons or tabs and the columns a,b, found A;c$",
     "a,b,A\n": "two columns are called 'a': expected each once",
     "a,b,c\n1,2,3\n": (["1 2 "], [(1, "column not read", "c: expected one of d")]),
     "sep=|\na|B|d\n 1 | 2\n": (["1 2 "], []),
