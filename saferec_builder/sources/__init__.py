@@ -31,11 +31,10 @@ from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.storage import tables
 
 DOMAINS = ("film", "series", "game", "book")
-TWICE = "key twice"  # in one JSON object
+TWICE, NOT_UTF8 = "key twice", "not UTF-8"  # why a row is left out; a key in one JSON object
 NOT_READ = "column not read"  # a remark on a header: no row is left out for it
 PACKED = 100  # a packed file may unpack to so many times its size; text has about 5
 LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundred thousand
-NOT_UTF8 = "not UTF-8"  # of a row
 _OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
