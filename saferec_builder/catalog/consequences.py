@@ -122,7 +122,7 @@ def of_statements(
     unlinked = warnings.join(verdicts.linked(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
     if warnings.height and unlinked.height == warnings.height:
-        figures["fits"] = "nothing of it: no statement is about an item here: are these files for other works?"
+        figures["fits"] = "nothing of it: no statement is about one item here: are these files for other works?"
     elif warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
         figures["clears"] = "no item: a film of which they say nothing may have it all the same"
     figures["on_no_item_here"] = unlinked.height

@@ -30,6 +30,5 @@ class _Drawn:
 
 
 def bar(name: str, unit: str, at_once: int = 0) -> Progress:
-    if sys.stderr.isatty():
-        return partial(_Drawn, name, unit)
-    return lines(partial(typer.echo, err=True), name, unit, at_once)
+    drawn = partial(_Drawn, name, unit)
+    return drawn if sys.stderr.isatty() else lines(partial(typer.echo, err=True), name, unit, at_once)

@@ -4,10 +4,10 @@ import pytest
 
 from saferec_builder.core.addresses import host, is_loopback
 
-HERE = ("localhost:8000/v1", "127.0.0.1/v1", "127.9.9.9:1/v1", "[::1]:8000/v1")
+HERE = ("localhost:8000/v1", "127.0.0.1/v1", "127.9.9.9:1/v1", "[::1]:8000/v1", "0.0.0.0:8000/v1")
 ELSEWHERE = (
     *("api.openai.com/v1", "127.0.0.1.example.org/v1", "localhost.example.org/v1", "127.0.0.1@example.org/v1"),
-    *("example.org/127.0.0.1", "example.org#@127.0.0.1/", "0.0.0.0:8000/v1", "192.168.0.4:8000/v1"),
+    *("example.org/127.0.0.1", "example.org#@127.0.0.1/", "192.168.0.4:8000/v1"),
 )
 
 
