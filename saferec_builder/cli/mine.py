@@ -35,8 +35,8 @@ def mine(
     reddit      dumps (.zst, .gz)    mine reddit RS_2022-10.zst RC_2022-10.zst
     redial      JSON lines           mine redial train_data.jsonl
     inspired    tab-separated        mine inspired train.tsv dev.tsv test.tsv
-    ccpe        CSV of utterances    mine ccpe ccpe_dialogues.csv
-    opendialkg  rows of messages     mine opendialkg conversations.jsonl
+    ccpe        its JSON, or a CSV   mine ccpe data.json
+    opendialkg  its CSV, or messages mine opendialkg opendialkg.csv
     messages    JSON lines of chats  mine messages chats.jsonl
     saferec     official columns     mine saferec train.jsonl
     hf          of the Hub, a folder mine hf NS/NAME --column messages=dialog

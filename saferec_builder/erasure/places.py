@@ -25,7 +25,7 @@ from saferec_builder.core.progress import Progress, counted
 from saferec_builder.erasure.people import Erasure, Pair, dataset_names, releases
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources import saferec
-from saferec_builder.sources.readers import IN_CELLS, READERS, likely
+from saferec_builder.sources.readers import READERS, in_cells, likely
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace
@@ -232,7 +232,7 @@ def _input_rows(path: Path, erased: wishes.Removals) -> InputRows:
             continue
         removed = rows.join(wishes.without(rows, erased)[0], on=["conversation", "place"], how="anti")
         any_found |= not removed.is_empty()
-        if source in IN_CELLS:
+        if in_cells(path, source):
             ids |= set(removed["source_id"].drop_nulls())
         elif not removed.is_empty() and _is_in_lines(path):
             lines |= {int(place.rpartition(":")[2]) for place in removed["place"]}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import TypedDict
 
@@ -83,6 +84,11 @@ def row(
         "posts": posts,
         "stated": stated,
     }
+
+
+def has_column(path: Path, column: str) -> bool:
+    """Whether a file is a table with this column; its name may have any case, as spreadsheets save it."""
+    return column.lower() in [name.lower() for name in sources.header(path)]
 
 
 def unpacked(value: object) -> object:

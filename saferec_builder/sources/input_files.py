@@ -16,7 +16,8 @@ from saferec_builder.sources.conversation_rows import Source
 SUFFIXES = {  # of the files that are read of a folder
     Source.reddit: (".ndjson", ".jsonl", ".zst", ".gz"),
     Source.inspired: (".tsv", ".tsv.gz"),
-    Source.ccpe: (".csv", ".csv.gz"),
+    Source.ccpe: (".json", ".csv", ".csv.gz"),
+    Source.opendialkg: (".csv", ".csv.gz", ".jsonl", ".jsonl.gz"),
     Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),
 }
 _LINES = (".jsonl", ".jsonl.gz")  # for the other sources

@@ -5,8 +5,7 @@
 
 Only `messages` is required. A conversation without an id is identified by its text. An id means one conversation in
 all mined files. Items are `Title (Year)` or refs (`imdb:tt0078748`). Messages of other roles than user and assistant
-(system, tool, ...) and messages without text are left out and counted. OpenDialKG's dialogues about films and books
-have this format, too, without people and times.
+(system, tool, ...) and messages without text are left out and counted.
 """
 
 from collections import Counter

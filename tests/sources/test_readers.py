@@ -6,27 +6,35 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder.sources.readers import READERS, likely
+from saferec_builder.sources.readers import READERS, in_cells, likely
 from tests.worlds.catalog_files import file
 from tests.worlds.dialogues import TALK, tsv
 from tests.worlds.source_lines import OFFICIAL, REDIAL
 
 CCPE = "dialog_id,utterance_index,speaker,text\na,0,USER,quiet films\n"
+PUBLISHED = '[{"conversationId": "a", "utterances": [{"index": 0, "speaker": "USER", "text": "quiet films"}]}]'
+SESSION = (
+    'Messages,User Rating,Assistant Rating\n"[{""type"": ""chat"", ""sender"": ""user"", ""message"": ""Hi""}]",5,4\n'
+)
 MESSAGES = '{"id": "a1", "messages": [{"role": "user", "content": "Hi"}]}'
-FILES = {
-    "redial": json.dumps(REDIAL),
-    "inspired": tsv(TALK),
-    "ccpe": CCPE,
-    "messages": MESSAGES,
-    "opendialkg": MESSAGES,
-    "saferec": json.dumps(OFFICIAL),
-}
+FILES = [
+    ("redial", json.dumps(REDIAL), False),
+    ("inspired", tsv(TALK), True),
+    ("ccpe", CCPE, True),
+    ("ccpe", PUBLISHED, False),
+    ("messages", MESSAGES, False),
+    ("opendialkg", MESSAGES, False),
+    ("opendialkg", SESSION, True),
+    ("saferec", json.dumps(OFFICIAL), False),
+]
 
 
-@pytest.mark.parametrize("source", READERS)
-def test_whatever_a_reader_takes_is_likely_its_own(tmp_path: Path, source: str) -> None:
-    path = file(tmp_path, "a copy", FILES[source])
+@pytest.mark.parametrize(("source", "text", "table"), FILES)
+def test_whatever_a_reader_takes_is_likely_its_own(tmp_path: Path, source: str, text: str, table: bool) -> None:
+    path = file(tmp_path, "a copy", text)
+    assert {source for source, *_ in FILES} == {*READERS}
     assert READERS[source](path).rows.height >= 1 and source in likely(path)
+    assert in_cells(path, source) is table
 
 
 @pytest.mark.parametrize(("text", "coding"), [(CCPE.title(), "utf-8"), (CCPE, "utf-16")])

@@ -80,6 +80,9 @@ RELEASE = "ws/releases/1.0.0"
 DIFF = f"diff {RELEASE} ws/releases/1.1.0"
 EVALUATE = f"train evaluate --release {RELEASE} --output out --predictions"
 UTTERED = "dialog_id,utterance_index,speaker,text"
+SPOKEN = [{"index": 0, "speaker": "USER", "text": "A film?"}]
+ELICITED = [{"conversationId": f"d{n}", "utterances": SPOKEN} for n in NUMBERED]
+SESSION = '[{""type"": ""chat"", ""sender"": ""user"", ""message"": ""A film, $n?""}]'
 SAID = "dialog_id\tutt_id\tspeaker\tturn_id\ttext\tmovies"
 
 SIZES = (  # of a model, as its config.json has them
@@ -102,6 +105,10 @@ KINDS = {
     ),
     "inspired": Kind("t.tsv", "mine inspired {}", table(SAID, "d$n\t0\tSEEKER\t0\tA film, $n?\t"), True),
     "ccpe": Kind("t.csv", "mine ccpe {}", table(UTTERED, "d$n,0,USER,A film; $n?"), True),
+    "ccpe published": Kind("t.json", "mine ccpe {}", json.dumps(ELICITED).encode(), True),
+    "opendialkg published": Kind(
+        "t.csv", "mine opendialkg {}", table("Messages,User Rating,Assistant Rating", f'"{SESSION}",5,4'), True
+    ),
     "reddit": Kind("RS.ndjson", "mine reddit {} --workers 1", POSTS),
     "reddit zst": Kind("RS.zst", "mine reddit {} --workers 1", zstandard.compress(POSTS)),
     "items": Kind("t.csv", "catalog add csv {}", table("domain,title,year", "film,Film no $n,2003"), True),
