@@ -26,7 +26,7 @@ CONFIGS = dict.fromkeys(("sft", "sft_raw", "grpo", "safecrs", "conversations", "
 }
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
 # columns that older programs did not write
-SINCE = {"canary", "claims", "weight", "request", "disclosed", "truth_kind", "pull", *VOTES}
+SINCE = {"canary", "claims", "weight", "request", "disclosed", "truth_kind", "pull", "aliases", *VOTES}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 _REFILLED = ("safe_refilled", "raw_refilled")
 ITEMS = ("seen", "truth", "safe_truth", "safe", "raw", *_REFILLED)  # columns of a request that name items

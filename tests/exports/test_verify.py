@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exports import folder as files, verify as proof
+from exports.digests import RowDigest
 from saferec_builder.core.errors import ReleaseError, UsageError
 from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, reseal, seal, stated, tree
@@ -131,6 +132,18 @@ def repeated(copy, value, rows):
     stated(copy, counts=counts)
     seal(copy, "data/sft/test.parquet")
     assert path.stat().st_size < 100_000
+
+
+def test_a_release_of_an_older_program_may_lack_a_column(copy):
+    """Releases whose items have no other names were no longer ones that `verify` takes."""
+    path, digest = copy / (items := "data/items/catalog.parquet"), RowDigest()
+    table = pq.read_table(path).drop_columns(["aliases"])
+    digest.add(table)
+    pq.write_table(table, path)
+    digests = json.loads((copy / "manifest.json").read_text())["row_digests"]
+    stated(copy, row_digests=digests | {"items": {"catalog": digest.hex()}})
+    seal(copy, items)
+    proof.verify(copy)
 
 
 def test_the_bounds_of_the_certificate_are_those_of_the_manifest(home):
