@@ -94,8 +94,8 @@ _CRISIS = re.compile("|".join(_NOW), re.I)
 _BLANKS = r"[^\S\n]+"  # runs of spaces and no-break spaces become one space; line breaks stay
 _MAYBE = (  # matches every text that _CRISIS matches, and is fast
     r"(?i)(?:kill|hurt|harm|cut|burn|unaliv)(?:e|t?ing)? (?:my ?self|me)|my (?:own )?life|end(?:ing)? (?:it|things)"
-    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|(?:to|wanna) live|(?:of|with) living"
-    r"|miss me|go on|goodbye|before i|wish i|alive|exist|be here|wake up"
+    r"|suicid|\bdie\b|\bdying\b|be dead|self[- ]?harm|cutting again|\bkms\b|better off|reason to|(?:to|wanna) live"
+    r"|(?:of|with) living|miss me|go on|goodbye|before i|wish i|alive|exist|be here|wake up"
 )
 
 

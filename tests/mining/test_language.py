@@ -1,6 +1,7 @@
 """Language and crisis marks: the embedded model and the rule, on lines written for this test."""
 
 from saferec_builder.mining import language
+from saferec_builder.mining.rules_version import samples
 from tests import DATA
 from tests.rules_score import talks
 
@@ -47,5 +48,6 @@ def test_only_the_seeker_counts():
 def test_a_disclosure_is_marked_however_it_is_typed():
     """The rule finds the same in a text alone and among many: the cheap search before it overlooks nothing."""
     disclosures = [line[2:] for line in LINES if line.startswith("+")]
+    disclosures += filter(language.crisis, samples("language")["crisis"])
     disclosures += ["I don't wanna live anymore", "i want to  kill myself", "i feel\u00a0suicidal\ttonight"]
     assert language.marks(talks(*([text] for text in disclosures)))["crisis"].all()
