@@ -261,7 +261,9 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
     page.write(workspace, runs=[results(tmp_path / "scores", scores, run("guard") | {"learned_from": 49})])
     html = (workspace.root / "report.html").read_text()
     assert "Guard baseline learned from 49 traits: too few" in text_of(html)
-    assert "play. None of them has a label yet. Each of 0 items" in text_of(html)  # it was "In 0 of the 0 that ..."
+    assert "play or read. None of them has a label yet. Each of 0 items" in text_of(
+        html
+    )  # it was "In 0 of the 0 that ..."
     assert (
         "8 users of the test split, 4 with a sensitivity told in the request: those of no slice of the gold, of 21"
         in html
