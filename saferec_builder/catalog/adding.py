@@ -125,7 +125,7 @@ def _why_no_rows(source: str, parts: Parts) -> str | None:
         beyond_ascii = pl.any_horizontal(pl.col(pl.String).exclude("place").str.contains(r"[^\x00-\x7F]"))
         if bad.is_empty() or any(read.rows.select(beyond_ascii.any()).item() for _, read in parts):
             return None  # a few rows at most are wrong
-        return f"{bad[0]}: not UTF-8, nor is any other letter beyond ASCII: save the file as CSV in UTF-8"
+        return f"{bad[0]}: not UTF-8, nor is any other letter beyond ASCII: save the file in UTF-8"
     if drops.is_empty():
         return f"no row in it: expected {noun(source)}"
     if (drops := drops.filter(~pl.col("reason").is_in(SILENT))).is_empty():

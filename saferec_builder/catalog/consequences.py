@@ -115,8 +115,8 @@ def of_statements(
     """How many items the catalog has, and how many of the statements just read refer to no item or to no trait.
 
     The latter two with their first few titles or topics: near spellings are suggested, not guessed. Says so where none
-    refers to an item. For keywords and
-    reasons, says that they clear no item: with these alone, nothing can be recommended to anybody with a trait.
+    refers to an item. For keywords and reasons, says that they clear no item: with these alone, nothing can be
+    recommended to anybody with a trait.
     """
     items, links = merged
     unlinked = warnings.join(verdicts.linked(items, links, warnings), "warning", "anti", maintain_order="left")

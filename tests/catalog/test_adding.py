@@ -57,9 +57,7 @@ def test_a_file_in_another_encoding_is_refused_whole_and_one_with_a_wrong_row_is
     """59 of 61 books were added, and the two with umlauts counted as dropped."""
     header, rows = "domain,title,year\n", ("film,Up,2009\n", "film,Amélie,2001\n")
     (tmp_path / "ansi.csv").write_bytes((header + "".join(rows)).encode("cp1252"))
-    message = (
-        r"ansi\.csv was added: ansi\.csv:3: not UTF-8, nor .*: save the file as CSV in UTF-8: mend it.*3 rows were"
-    )
+    message = r"ansi\.csv was added: ansi\.csv:3: not UTF-8, nor .*: save the file in UTF-8: mend it.*3 rows were"
     with pytest.raises(SourceError, match=message):
         adding.add_catalog(workspace, "csv", [tmp_path / "ansi.csv", items])
     assert "Up" not in store.read(workspace, tables.CATALOG_ROWS)["title"]
