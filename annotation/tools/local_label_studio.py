@@ -318,7 +318,8 @@ def account(folder: Path, facts: Facts, server: SignUp, name: str) -> Account:
         there = {logins[0].lower() for logins in server.people().values()}
         if name not in facts["accounts"] and _email(name) in there:
             raise ReviewError(
-                f"{path}: the password of {_email(name)} is missing: put your last copy of this file back"
+                f"{path}: the password of {_email(name)} is missing: put your last copy of this file back, or"
+                " give this person another name"
             )
         if name not in facts["accounts"]:
             facts["accounts"][name] = Account(email=_email(name), password=secrets.token_urlsafe(12))

@@ -215,7 +215,8 @@ def test_an_account_outlives_a_kill_deleted_data_and_an_older_copy(
     server.emails.clear()  # somebody deleted the server's data
     assert managed.account(tmp_path, facts, server, "ann") == account and server.emails == ["ann@saferec.local"]
     managed.save(tmp_path, {"url": "u", "accounts": {}})  # somebody put an older copy back
-    with pytest.raises(ReviewError, match="server.json: the password of ann@saferec.local is missing: put your last"):
+    told = "is missing: put your last copy of this file back, or give this person another name"
+    with pytest.raises(ReviewError, match=f"server.json: the password of ann@saferec.local {told}$"):
         managed.account(tmp_path, managed.Facts(url="u", accounts={}), server, "ann")
 
 
