@@ -357,6 +357,14 @@ def _read_release(folder: Path) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *frames])
 
 
+def _with_digests(ws: Workspace, folder: Path) -> pl.DataFrame:
+    """The rows of a release, with the digests of its key file; an empty digest where neither says which text it is."""
+    rows, path = _read_release(folder), released_ids.path_of(ws.releases / facts_of(folder)["version"])
+    keys = released_ids.read(path) if path.exists() else pl.DataFrame(schema=released_ids.KEY)
+    rows = rows.join(keys.select("conversation", of_key="digest"), on="conversation", how="left")
+    return rows.with_columns(pl.coalesce("digest", "of_key", pl.lit("")).alias("digest")).drop("of_key")
+
+
 def without_key(ws: Workspace, erasure: Erasure) -> list[Path]:
     """Releases and copies that hold data, and have no key file: if anybody was erased by an id of their source, nobody
     can recognise them there."""
@@ -372,7 +380,7 @@ def put_back(ws: Workspace) -> tuple[set[str], list[Pair]]:
     erased, key_files = _all_erased(ws, Erasure()), map(released_ids.read, ws.releases.glob("*.key.parquet"))
     if not erased:
         return set(), []
-    frames = [pl.DataFrame(schema=released_ids.KEY), *map(_read_release, releases(ws)), *key_files]
+    frames = [pl.DataFrame(schema=released_ids.KEY), *(_with_digests(ws, path) for path in releases(ws)), *key_files]
     rows = pl.concat(frames, how="diagonal")
     datasets = dataset_names(ws)
     people = {formats.pseudonym(dataset, key) for dataset in datasets for _, key in erased.forgotten}

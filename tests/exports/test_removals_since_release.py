@@ -153,6 +153,9 @@ def test_a_thread_that_was_mined_again_without_a_forgotten_post_is_nobody_elses_
     assert cli("forget", "elsewhere", "-C", ws.root, "--json").json["releases"] == ["releases/1.0.0"]
     keys = {version: released_ids.read(ws.releases / f"{version}.key.parquet") for version in ("1.0.0", "2.0.0")}
     assert {version: thread in rows["subject"] for version, rows in keys.items()} == {"1.0.0": False, "2.0.0": True}
+    shutil.rmtree(ws.releases / "1.0.0")  # now without its key file: nothing says which text of the thread it holds
+    shutil.copytree(tmp_path / "backup" / "1.0.0", ws.releases / "1.0.0")
+    assert cli("forget", "elsewhere", "-C", ws.root, "--json").json["releases"] == ["releases/1.0.0"]
     for table, old in ((tables.CONVERSATIONS, row), (tables.ORIGINS, post)):  # from a backup, like the release
         store.append(ws, table, table.frame([old]))
     shutil.rmtree(ws.releases / "1.0.0")
