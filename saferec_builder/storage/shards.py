@@ -108,11 +108,12 @@ def _folder(root: Path, table: tables.Table) -> Path:
 
 
 def _manifests(folder: Path) -> list[Path]:
-    """The manifests that count, in the order of their shards. A copy that a program for shared folders made ("000000-3f
-    2.json") counts only where its original is gone: otherwise its rows would be there twice."""
+    """The manifests that count, in the order of their shards. A copy that a program for shared folders made (of
+    000000-3f.json "000000-3f 2.json" or "000000-3f-desktop.json") counts only where its original is gone: otherwise its
+    rows would be there twice."""
     newest: dict[str, Path] = {}
     for manifest in sorted(folder.glob("[0-9]*-*.json"), key=lambda path: (_revision(path), -len(path.name))):
-        newest[re.split(r"[^\da-f-]", manifest.name)[0].rstrip("-")] = manifest
+        newest[re.sub(r"^(\d+-[\da-f]+).*", r"\1", manifest.name)] = manifest
     return sorted(newest.values())
 
 

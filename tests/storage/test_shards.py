@@ -36,7 +36,7 @@ def test_what_a_killed_append_left_is_swept_and_taken_for_no_shard(workspace: st
     assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
 
 
-@pytest.mark.parametrize("added", [" 2", " (1)", "-LAPTOP", " (Ann's conflicted copy)"])
+@pytest.mark.parametrize("added", [" 2", " (1)", "-2", "-LAPTOP", "-desk", " (Ann's conflicted copy)"])
 def test_a_copy_beside_a_shard_adds_no_row_and_an_erasure_takes_it_too(workspace: store.Workspace, added: str) -> None:
     """A shared folder made one of each file of a shard: every row counted twice."""
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2))
