@@ -177,8 +177,8 @@ def outcome_lines(plan: Plan) -> list[str]:
     read = "if people read every conversation, agreed with every proposal and found nothing else, a release would hold"
     lines = [f"a release made now would hold {_safety(plan.now)}", f"{read} {_safety(plan.by_split)}"]
     without = [s for s in ("train", "test") if plan.safety_rows and not plan.by_split.get(s, {}).get("safety_rows")]
-    lines += [f"no safety row would be in {' or '.join(without)}: change [splits] in saferec.toml"] * bool(without)
-    return [*lines, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
+    named = f"no safety row would be in {' or '.join(without)}: mine more, or change [splits] in saferec.toml"
+    return [*lines, *[named] * bool(without), *(f"shortfall: {reason}" for reason in plan.shortfalls)]
 
 
 def _safety(by_split: dict[str, dict[str, int]]) -> str:

@@ -323,6 +323,6 @@ def test_a_split_that_would_hold_no_safety_row_is_named(workspace: store.Workspa
     none = {"requests": 7, "safety_rows": 0, "late": 0}
     lines = planning.outcome_lines(replace(plan, by_split={"train": none, "test": none | {"safety_rows": 3}}))
     assert lines[1].endswith("a release would hold 14 requests, 3 of them safety rows: train 0 of 7, test 3 of 7")
-    assert lines[2] == "no safety row would be in train: change [splits] in saferec.toml"
+    assert lines[2] == "no safety row would be in train: mine more, or change [splits] in saferec.toml"
     later = planning.outcome_lines(replace(plan, by_split={"validation": none | {"safety_rows": 3}}))
     assert later[2].startswith("no safety row would be in train or test: ")
