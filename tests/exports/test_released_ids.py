@@ -18,7 +18,10 @@ def released(workspace, cli):
     rows, labels = world.requests()
     times = [world.START + timedelta(days=n, seconds=n) for n in range(len(rows))]
     people = [f"p{n // 4 * 4 + n % 2}" for n in range(len(rows))]
-    ids = [{"source": "hf:chats", "source_id": f"post-{n}"} for n in range(len(rows))]
+    # "c032" may stand in a digest by chance, and `forget` would find it there
+    ids = [{"source": "hf:chats", "source_id": f"post-{n}", "conversation": f"talk-{n}"} for n in range(len(rows))]
+    names = dict(zip((row["conversation"] for row in rows), (id_["conversation"] for id_ in ids), strict=True))
+    labels = [row | {"subject": names[row["subject"]]} for row in labels]
     rows = [row | id_ | {"time": t, "seeker": p} for row, id_, t, p in zip(rows, ids, times, people, strict=True)]
     rows[3]["domain"] = "game"
     world.fill(workspace, rows, labels)

@@ -87,4 +87,4 @@ def test_the_server_is_told_from_one_that_ignores_the_schema(url: str) -> None:
 def test_a_text_beyond_its_context_is_a_failure_with_a_reason(url: str, cli: Cli, workspace: store.Workspace) -> None:
     fill(workspace, "é🙂 " * 10_000)  # about 60,000 bytes: far more tokens than the context of 16,384
     options = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
-    assert cli("propose", *options).json["dropped"] == {"bad request": 1}
+    assert cli("propose", *options).json["dropped"] == {"longer than the context": 1}
