@@ -18,8 +18,8 @@ from saferec_builder.storage.workspace import Workspace
 @dataclass(frozen=True)
 class ReviewStatus:
     """`traits`: trait, proposed, assigned, begun, read, disputed, in units; `agreement`: kind, trait, units, alpha,
-    low, high for sensitivities; `reviewers`: name -> tasks, open tasks, seconds, how their
-    answers compare with the labels, gold, decoys and controls."""
+    low, high for sensitivities; `reviewers`: name -> tasks, open tasks, seconds, how their answers compare with the
+    labels, gold, decoys and controls."""
 
     traits: pl.DataFrame
     agreement: pl.DataFrame
