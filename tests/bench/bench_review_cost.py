@@ -1,4 +1,4 @@
-"""Costs of certifying, as tabled in docs/review-guide.md: the mean of 20 worlds of 10,000 conversations, or of 60 if
+"""Costs of certifying, as tabled in docs/bounds.md: the mean of 20 worlds of 10,000 conversations, or of 60 if
 there is a goal.
 
 For each of three proposers and three prevalences, with scores and without (`claims_only`), and without proposals, in

@@ -229,7 +229,7 @@ def test_a_title_in_somebodys_data_hides_none_of_it(text: str, clean: str) -> No
 
 @pytest.mark.slow
 def test_a_large_catalog_costs_no_recall(real_data: Path) -> None:
-    """The figures of docs/mining.md, again with 9,742 titles that no placeholder may replace."""
+    """The figures of docs/personal-data.md, again with 9,742 titles that no placeholder may replace."""
     films = movielens.read(real_data / "movielens_small" / "movies.csv").rows
     finder = catalog.finder(catalog.merge(films)[0])
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder, text)])
