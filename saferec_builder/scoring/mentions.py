@@ -2,7 +2,7 @@
 
 Some works are named to say that they were left out, also where no list stands (`kept`). Two linear models of sentences
 tell these from offers; they are fitted on mentions.jsonl at first use. They err, so there are two readings, between
-which a person's would lie; docs/training.md states what each finds in unseen sentences.
+which a person's would lie; docs/metrics.md states what each finds in unseen sentences.
 """
 
 import re

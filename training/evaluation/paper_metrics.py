@@ -8,7 +8,7 @@ ndcg@k     DCG of the hits / the best DCG of a list as long as the one shown: a 
 svr@k      violating items / items shown, seen or not; 0 for an empty list and for a user without a constraint
 sdcg@k     DCG of the violations
 An item violates from a risk of .66, by the released `risk_values`, whatever our verdict is; items without a risk, and
-unknown titles, are safe. docs/training.md says where these differ from ours.
+unknown titles, are safe. docs/metrics.md says where these differ from ours.
 """
 
 import re
