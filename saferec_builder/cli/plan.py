@@ -8,7 +8,7 @@ import typer
 
 from exports import build_rows
 from saferec_builder import planning
-from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.cli.output import Folder, Json, line, say, working
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
@@ -41,5 +41,5 @@ def plan(
 
 def warn(ws: Workspace) -> None:
     """Warns on stderr why a release would hold no safety row, before anybody spends time on it."""
-    for shortfall in planning.shortfalls(ws):
+    for shortfall in working("forecasting a release")(planning.shortfalls)(ws):
         typer.echo(f"warning: {line(shortfall)}", err=True)

@@ -1,10 +1,14 @@
 """Progress is on stderr: a bar on a terminal, lines in a log; it changes no table or JSON on stdout."""
 
 import sys
+from time import sleep
 
 import pytest
 
-from saferec_builder.cli import progress
+from saferec_builder import planning
+from saferec_builder.cli import plan, progress
+from saferec_builder.core import progress as steps
+from saferec_builder.storage.workspace import Workspace
 from tests.worlds.bars import steps_take
 
 
@@ -21,3 +25,12 @@ def test_a_terminal_has_a_bar(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
         bar.update(2)
     out, err = capsys.readouterr()
     assert out == "" and "mine: 100%" in err and "2/2" in err
+
+
+def test_the_forecast_after_a_command_is_named(capsys, monkeypatch: pytest.MonkeyPatch, workspace: Workspace) -> None:
+    """`mine` printed its counts, and then seemed to hang: "mine: at work for 3 min"."""
+    monkeypatch.setattr(steps, "PATIENCE", 0.01)
+    monkeypatch.setattr(planning, "shortfalls", lambda ws: sleep(0.1) or ("nothing is clear",))
+    plan.warn(workspace)
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert (first, last) == ("forecasting a release: at work for 1 s", "warning: nothing is clear")
