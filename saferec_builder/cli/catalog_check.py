@@ -42,7 +42,11 @@ def check(
     label = "did you mean" if result.match == "not_found" else "candidate"
     candidates = [(c, f": {c['verdict']}" if c["verdict"] else "") for c in result.candidates.to_dicts()]
     lines += [f"  {label}  {c['title']} [{c['domain']}] {c['ref']}{verdict}" for c, verdict in candidates]
-    lines += [f"risk     {_risk(result.risk)}", f"verdict  {result.word}", *_steps(result.steps, said=True)]
+    lines += [
+        f"risk     {_risk(result.risk, ' (no votes, guide or descriptors give one)')}",
+        f"verdict  {result.word}",
+        *_steps(result.steps, said=True),
+    ]
     lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in result.others.to_dicts()]
     _say(lines, Counts("catalog check", skipped=1, figures=result.as_json()), as_json)
 
@@ -119,8 +123,8 @@ def _say(lines: Iterable[str], counts: Counts, as_json: bool) -> None:
         typer.echo("\n".join(map(line, lines)))
 
 
-def _risk(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.3f}"
+def _risk(value: float | None, why: str = "") -> str:
+    return f"not known{why}" if value is None else f"{value:.3f}"
 
 
 def _steps(steps: Iterable[arithmetic.Step], said: bool = False) -> list[str]:
