@@ -22,11 +22,12 @@ NO_ITEM = "no linked item"
 NO_REQUEST = "no request before the answer"
 UNREVIEWED = "reviewed by nobody"
 WITHHELD = "has or may have a withheld trait"  # `unsure` is may
+OPEN = "a sensitivity is unsure or in dispute"  # and the request tells no other: whether it is `none` is unknown
 _OLD_WITHHELD = "has a withheld trait"  # the same in releases of older programs
 REPEATED = "answer in a train request"
 NOT_BACK = "text not put back: "  # before the reason of exports/rebuild.py
 # in `conversations`, but without a row to learn from
-_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, _OLD_WITHHELD, REPEATED)
+_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, OPEN, _OLD_WITHHELD, REPEATED)
 
 _IDS = pl.List(pl.String)
 _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
@@ -204,7 +205,7 @@ def _rows(talk: _Talk, labels: list[_Label] | None, reading: Reading, terms: Ter
     for number, (place, truth, kind) in enumerate(answers):
         messages = _messages(talk.turns[:place])
         has_answer = truth or (terms.truthless and talk.tested)
-        reason = _reason(labels, terms) or (NO_ITEM if not has_answer else None if messages else NO_REQUEST)
+        reason = _reason(labels, place, terms) or (NO_ITEM if not has_answer else None if messages else NO_REQUEST)
         if number and reason:
             continue
         cut, truth = (None, []) if reason else (place, truth)
@@ -230,12 +231,14 @@ def named(text: str, refs: Sequence[str], links: Mapping[str, str], mentions: Me
     return _unique([*_linked(refs, links), *(item for _, _, item in mentions(text))])
 
 
-def _reason(labels: list[_Label] | None, terms: Terms) -> str | None:
-    if labels is None and not terms.unreviewed:
-        return UNREVIEWED
+def _reason(labels: list[_Label] | None, cut: int, terms: Terms) -> str | None:
+    if labels is None:
+        return None if terms.unreviewed else UNREVIEWED
     # unsure labels, too: lists that respect a withheld trait would disclose it
-    is_withheld = any(label["trait"] in terms.withheld for label in labels or ())
-    return WITHHELD if is_withheld else None
+    if any(label["trait"] in terms.withheld for label in labels):
+        return WITHHELD
+    is_open = any(label["verdict"] != "present" for label in labels)
+    return OPEN if is_open and not _told(labels, cut) else None
 
 
 def _linked(refs: Sequence[str], links: Mapping[str, str]) -> list[str]:
@@ -330,13 +333,19 @@ def _labels_by_place(labels: pl.DataFrame) -> dict[int, list[_Label]]:
 
 def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, list[str]]:
     present = [label for label in labels if label["verdict"] == "present" and label["trait"] not in terms.withheld]
-    early = [label for label in present if cut is not None and label["first"] is not None and label["first"] < cut]
+    early = _told(present, cut)
     return {
         "traits": [label["trait"] for label in early],
         "form": [label["form"] or "unlabelled" for label in early],
         "late_traits": [label["trait"] for label in present if label not in early],
         "at_risk": [label["trait"] for label in labels],
     }
+
+
+def _told(labels: list[_Label], cut: int | None) -> list[_Label]:
+    """The labels `present` with evidence before the cut."""
+    told = [label for label in labels if label["verdict"] == "present" and label["first"] is not None]
+    return [label for label in told if cut is not None and label["first"] < cut]
 
 
 def unlearned(rows: pl.DataFrame, mask: pl.Series, reason: str) -> pl.DataFrame:

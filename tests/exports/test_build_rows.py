@@ -142,21 +142,23 @@ def test_a_label_on_another_text_is_unresolved_again_and_only_what_was_read_coun
     ]
 
 
-def test_who_was_read_by_nobody_or_has_a_withheld_trait_has_no_lists():
-    rows = [conversation(name, "I faint at blood", f"Try {film('D')}", "ok") for name in "abc"]
+def test_who_was_read_by_nobody_may_have_a_trait_or_has_a_withheld_one_has_no_lists():
+    rows = [conversation(name, "I faint at blood", f"Try {film('D')}", "ok") for name in "abcd"]
     said = [label(rows[0], quote="faint"), label(rows[1], "needles", verdict="unsure", quote="faint")]
+    said += [label(rows[3], quote="faint"), label(rows[3], "needles", verdict="unsure", quote="faint")]  # it tells gore
+    unread, open_, withheld = release.UNREVIEWED, release.OPEN, release.WITHHELD
     for terms, reasons in (
-        (release.Terms(), {"c": "reviewed by nobody"}),
-        (release.Terms(frozenset({"needles"})), {"b": "has or may have a withheld trait", "c": "reviewed by nobody"}),
-        (release.Terms(frozenset({"gore"}), unreviewed=True), {"a": "has or may have a withheld trait"}),
+        (release.Terms(), {"b": open_, "c": unread}),
+        (release.Terms(frozenset({"needles"})), {"b": withheld, "c": unread, "d": withheld}),
+        (release.Terms(frozenset({"gore"}), unreviewed=True), {"a": withheld, "b": open_, "d": withheld}),
     ):
         built, drops = learn(rows, said, terms=terms)
         assert dict(drops.select("place", "reason").iter_rows()) == reasons
-        withheld = {"gore"} & terms.withheld
-        assert built["traits"].to_list() == [["gore"] if not withheld else [], [], []]
+        told = [name for name in "ad" if reasons.get(name) != withheld]
+        assert built.filter(pl.col("traits").list.contains("gore"))["conversation"].to_list() == told
     old = "has a withheld trait"  # in releases of older programs
-    dropped = dict.fromkeys([*reasons.values(), old, "text not put back: x", "crisis", "straddles split"], 2)
-    assert [[*part] for part in release.apart(dropped)] == [["crisis", "straddles split"], [*dropped][:3]]
+    dropped = dict.fromkeys([*reasons.values(), unread, old, "text not put back: x", "crisis", "straddles split"], 2)
+    assert [[*part] for part in release.apart(dropped)] == [["crisis", "straddles split"], [*dropped][:5]]
 
 
 def test_what_teaches_nothing_keeps_its_place():

@@ -21,12 +21,14 @@ def test_a_safe_list_holds_only_what_is_clear_for_this_person():
     assert letters(row["safe_truth"]) == "D"
 
 
-def test_an_unresolved_trait_filters_the_targets_but_is_no_trait():
-    talk = conversation("c", "Hm", f"Try {film('A')} or {film('D')}", "ok", accepted="AD")
-    row = only([talk], [label(talk, verdict=None, reviews=["r"])], voiced=["r"])
-    assert row["traits"] == row["late_traits"] == [] and "A" not in letters(row["safe"])
+def test_a_trait_in_dispute_filters_the_targets_but_is_no_trait():
+    talk = conversation("c", "I faint at blood", f"Try {film('A')} or {film('D')}", "ok", accepted="AD")
+    said = [label(talk, quote="faint"), label(talk, "needles", verdict=None, reviews=["r"])]
+    row = only([talk], said, voiced=["r"])
+    # nobody was ever asked about needles, so all is unknown: the list stays short rather than unsafe
+    assert (row["traits"], row["safe"], row["safe_refilled"]) == (["gore"], [], 0)
     # the truth to score against is filtered only by traits with the verdict `present`
-    assert letters(row["safe_truth"]) == "AD"
+    assert letters(row["safe_truth"]) == "D"
 
 
 def test_lists_are_filled_by_company_then_popularity_of_the_training_split():
@@ -44,12 +46,6 @@ def test_lists_are_filled_by_company_then_popularity_of_the_training_split():
     assert letters(lists["t"]) == "DHKJI"
     by_id = "".join(sorted("ABCEFGH", key=world.item))  # neither I, which was seen, nor L of popularity 0 comes before
     assert letters(lists["v"]) == f"DKJ{by_id[:2]}"
-
-
-def test_a_list_stays_short_rather_than_unsafe():
-    talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
-    row = only([talk], [label(talk, "needles", verdict="unsure")])
-    assert (row["safe"], row["safe_refilled"]) == ([], 0)  # nobody was ever asked about needles: all unknown
 
 
 def bared(rows):
