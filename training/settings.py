@@ -5,10 +5,9 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,7 +65,6 @@ ONE_OF = {
 COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
 ODD = (ValueError, TypeError, RecursionError)  # a reader of YAML raises these for odd dates, keys and nesting
-MOST = 10_000  # values in a config, which aliases can repeat
 LEAST: dict[str, float] = dict.fromkeys(("thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
@@ -84,8 +82,7 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
             raise TrainingError(f"{path}: {min(unknown)}: expected shape, {', '.join(PARTS)} in a recipe")
         _, base = file(stage)
         for part in ("all", *(["both"] if stage in SFTS else []), stage):
-            more = settings.get(part, {})
-            base |= {**more, "saferec": {**base["saferec"], **more.get("saferec", {})}}
+            base = _over(base, settings.get(part, {}))
         settings = base
     settings["saferec"] = {**DEFAULTS, **{name: _value(value) for name, value in settings.get("saferec", {}).items()}}
     for setting in changes:
@@ -98,18 +95,30 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
 
 
 def file(name: str) -> tuple[Path, Settings]:
+    """Returns the path of a config, and its settings over those of our own config that it `extends`, if any."""
+    path = Path(name) if Path(name).suffix in (".yaml", ".yml") else CONFIGS / f"{name}.yaml"
+    settings = _parsed(path)
+    if (base := settings.pop("extends", None)) is not None:
+        settings = _over(_parsed(CONFIGS / f"{base}.yaml"), settings)
+    return path, settings
+
+
+def _over(base: Settings, more: Settings) -> Settings:
+    return {**base, **more, "saferec": {**base.get("saferec", {}), **more.get("saferec", {})}}
+
+
+def _parsed(path: Path) -> Settings:
     try:
         import yaml
     except ImportError:
         raise TrainingError("training needs pyyaml: pip install 'saferec-builder[train]'") from None
-    path = Path(name) if Path(name).suffix in (".yaml", ".yml") else CONFIGS / f"{name}.yaml"
     try:
         raw = read_plain(path)
         if len(raw) > LARGEST:
             raise TrainingError(f"{path}: {len(raw):,} bytes, expected a config of at most {LARGEST:,}")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(raw.decode())):
+            raise TrainingError(f"{path}: aliases (*name) could unpack without end: write their values out")
         settings = yaml.safe_load(raw.decode()) or {}
-        if sum(1 for _ in islice(_unpacked(settings), MOST)) == MOST:
-            raise TrainingError(f"{path}: aliases (*name) that unpack without end: write their values out")
     except FileNotFoundError:
         names = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
         raise TrainingError(f"{path}: no such config: expected a YAML file, or one of {names}") from None
@@ -124,19 +133,8 @@ def file(name: str) -> tuple[Path, Settings]:
             raise TrainingError(f"{path}: {part}expected arguments as `name: value`")
         if not isinstance(block.get("saferec", {}), dict):
             raise TrainingError(f"{path}: {part}saferec: expected `name: value`")
-    return path, settings
-
-
-def _unpacked(value: JsonValue) -> Iterator[JsonValue]:
-    """Yields the value, and all values in it, as often as they stand there."""
-    parts = [iter([value])]
-    while parts:  # without recursion: a list may contain itself
-        for part in parts[-1]:
-            yield part
-            parts.append(iter(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()))
-            break
-        else:
-            parts.pop()
+    loaded: Settings = settings
+    return loaded
 
 
 def _check(key: str, value: JsonValue) -> None:
