@@ -25,18 +25,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_FACTS = (
-    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"),
-    *("num_attention_heads", "num_key_value_heads", "tie_word_embeddings"),
-)
-SHAPES: dict[str, dict[str, Any]] = {  # arguments of the configuration class in `kind`
-    name: {"kind": kind} | dict(zip(_FACTS, sizes, strict=True))
-    for name, kind, sizes in (
-        ("qwen2.5-0.5b", "Qwen2Config", (151_936, 896, 4864, 24, 14, 2, True)),
-        ("llama-3.1-8b", "LlamaConfig", (128_256, 4096, 14_336, 32, 32, 8, False)),
-        ("tiny", "LlamaConfig", (2_000, 32, 64, 2, 4, 4, True)),
-    )
-}
+SHAPES = {"qwen2.5-0.5b": "Qwen2Config", "llama-3.1-8b": "LlamaConfig", "tiny": "LlamaConfig"}  # with sizes of recipes
+TINY = {"vocab_size": 2_000, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+TINY |= {"num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": True}
 # dense bf16, per second; the first match in a chip's name counts: PCIe cards do less than their namesakes
 PEAKS = {"H200 NVL": 835e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "H200": 989e12, "H100": 989e12}
 PEAKS |= {"A100": 312e12, "L40S": 362e12, "4090": 165e12}
@@ -94,6 +85,8 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
+    from training.trainers.fit import lora
+
     args = _config(SFTConfig, given, per_device_train_batch_size=given.batch, max_length=given.length)
     rows = (WARM + given.steps) * given.batch * args.gradient_accumulation_steps
     ids = [[5 + (7 * n + m) % 1000 for m in range(given.length)] for n in range(rows)]
@@ -105,7 +98,7 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
         args=args,
         train_dataset=Dataset.from_dict({"input_ids": ids, "completion_mask": [[1] * given.length] * rows}),
         processing_class=tokenizer(),
-        peft_config=_lora(given.lora),
+        peft_config=lora(given.lora),
         callbacks=[_steps(clock)],
     )
     trainer.train()
@@ -128,6 +121,7 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
 
     from training.decoding import rollouts
     from training.decoding.generate import PolicyModel
+    from training.trainers.fit import lora
 
     clock = Clock()
     args = _config(
@@ -162,7 +156,7 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
         args=args,
         train_dataset=Dataset.from_list(rows),
         processing_class=policy.tokenizer,
-        peft_config=_lora(given.lora),
+        peft_config=lora(given.lora),
         reward_funcs=_rewards(),
         callbacks=[_steps(clock)],
     )
@@ -262,11 +256,11 @@ def weights(shape: str, lora: int) -> Any:
     import torch
     import transformers
 
+    from training import settings
+
     dtype = torch.bfloat16 if torch.cuda.is_available() and lora else torch.float32
-    facts = dict(SHAPES[shape])
-    config = getattr(transformers, facts.pop("kind"))(
-        **facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1
-    )
+    facts = TINY if shape == "tiny" else settings.file(shape)[1]["shape"]
+    config = getattr(transformers, SHAPES[shape])(**facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1)
     config.bos_token_id = None
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
@@ -329,12 +323,6 @@ def _rewards() -> list[Any]:
         return [parse(text, find, "film").ranked for text in lists]
 
     return list(rewards.functions(read, oracle, K))
-
-
-def _lora(rank: int) -> Any:
-    from training.trainers.fit import lora
-
-    return lora(rank)
 
 
 def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:

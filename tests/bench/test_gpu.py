@@ -44,21 +44,12 @@ def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: p
             return done(*given, **named)
 
         monkeypatch.setattr(kind, name, longer)
-    report = gpu.main([*TINY, "--set", "gradient_accumulation_steps=4"])
+    report = gpu.main([*TINY, "--set", "gradient_accumulation_steps=4", "--peak", "1e12"])
     # four passes of 100 and the optimizer's 1; before them one rollout of 4 * 2 answers of 12 tokens for all
     assert report["sft"]["seconds_per_step"] == 401 and report["sft"]["tokens_per_second"] == 4 * 2 * 16 / 401
     gdpo = report["gdpo"]
     assert (gdpo["step_seconds"], gdpo["rollout_seconds"], gdpo["update_seconds"]) == (411, 10, 401)
     assert gdpo["rollout_tokens_per_second"] == 4 * 2 * 12 / 10
-
-
-def test_both_parts_run_and_their_times_add_up() -> None:
-    report = gpu.main([*TINY, "--peak", "1e12"])
-    sft, gdpo = report["sft"], report["gdpo"]
-    assert sft["tokens_per_second"] == pytest.approx(2 * 16 / sft["seconds_per_step"])
-    assert sft["mfu"] > sft["mfu_done"] > 0
-    parts = [gdpo[f"{name}_seconds"] for name in ("rollout", "reward", "update")]
-    assert all(part > 0 for part in parts) and sum(parts) == pytest.approx(gdpo["step_seconds"])
+    assert report["sft"]["mfu"] > report["sft"]["mfu_done"] > 0
     assert sum(gdpo[f"{name}_share"] for name in ("rollout", "reward", "update")) == pytest.approx(1)
-    assert gdpo["rollout_tokens_per_second"] == pytest.approx(2 * 12 / gdpo["rollout_seconds"])
-    assert gdpo["rollout_ratio"] == pytest.approx(gdpo["default_rollout_seconds"] / gdpo["rollout_seconds"])
+    assert gdpo["rollout_ratio"] == gdpo["default_rollout_seconds"] / gdpo["rollout_seconds"]
