@@ -12,7 +12,6 @@ work and a trait that a language model read (tests/data/evidence_truth.csv; its 
 import csv
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from sklearn.metrics import cohen_kappa_score
 
 from saferec_builder import catalog
 from saferec_builder.catalog import adding, verdicts
@@ -113,7 +113,8 @@ def recommended(data: Path, real: Real) -> None:
 def as_read(real: Real) -> None:
     """Current verdicts against both readings; a pair on which the readings differ counts as unsure."""
     rows = list(csv.DictReader(TRUTH.open(encoding="utf-8")))
-    figure("evidence.truth_kappa", kappa((row["first"], row["second"]) for row in rows), "", f"{len(rows)} pairs")
+    kappa = cohen_kappa_score(*([row[reading] for row in rows] for reading in ("first", "second")))
+    figure("evidence.truth_kappa", kappa, "", f"{len(rows)} pairs")
     read: dict[tuple[str, str], Counter[str]] = {}
     rules: dict[str, Counter[str]] = {}
     for row in rows:
@@ -144,17 +145,6 @@ def as_read(real: Real) -> None:
 
 def _yes(found: Counter[str]) -> float:
     return found["yes"] / max(1, found["yes"] + found["no"])
-
-
-def kappa(pairs: Iterable[tuple[str, str]]) -> float:
-    """Cohen's kappa of two readings."""
-    both = Counter(pairs)
-    n, first, second = both.total(), Counter[str](), Counter[str]()
-    for (a, b), times in both.items():
-        first[a] += times
-        second[b] += times
-    chance = sum(first[word] * second[word] for word in first) / n**2
-    return (sum(both[word, word] for word in first) / n - chance) / (1 - chance)
 
 
 def simulated(error: float, rho: float, coverage: float) -> Told:
