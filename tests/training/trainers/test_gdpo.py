@@ -51,12 +51,18 @@ def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[
 
 
 @pytest.mark.parametrize("mode", ["gdpo", "grpo"])
-def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path, mode: str) -> None:
-    caught = run(world, monkeypatch, tmp_path, f"saferec.mode={mode}")
+def test_advantages_are_trls_and_the_kl_term_goes_by_the_given_model(world, monkeypatch, tmp_path, mode: str) -> None:
+    caught = run(world, monkeypatch, tmp_path, f"saferec.mode={mode}", "beta=0.1")
     for values, output in zip(caught["rewards"], caught["outputs"], strict=True):
         assert values.shape == (8, 3) and values.std(0).max() > 0
         ours = advantages.advantages(values, torch.ones(3), 4, advantages.MODES[mode])
         assert torch.allclose(ours, output["advantages"], atol=1e-4)
+    start = generate.load(str(world / "start")).model.state_dict()
+    reference = caught["trainer"].ref_model.state_dict()
+    assert all(torch.equal(reference[name], start[name]) for name in start)
+    assert any(not torch.equal(value, start[name]) for name, value in weights_of(caught).items())
+    kl = [line["kl"] for line in caught["trainer"].state.log_history if "kl" in line]
+    assert kl and all(math.isfinite(value) for value in kl)
 
 
 def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(world, monkeypatch, tmp_path) -> None:
@@ -86,16 +92,6 @@ def test_an_adapter_with_rows_of_items_learns_without_masks_too(world, monkeypat
     monkeypatch.setattr(rewards, "functions", lambda *_: [worth])
     result = run(world, monkeypatch, tmp_path, *free)["done"]
     assert result["steps"] == 2 and max(line.get("grad_norm", 0) for line in result["log"]) > 0
-
-
-def test_the_reference_of_the_kl_term_is_the_model_that_was_given(world, monkeypatch, tmp_path) -> None:
-    caught = run(world, monkeypatch, tmp_path, "beta=0.1")
-    start = generate.load(str(world / "start")).model.state_dict()
-    reference = caught["trainer"].ref_model.state_dict()
-    assert all(torch.equal(reference[name], start[name]) for name in start)
-    assert any(not torch.equal(value, start[name]) for name, value in weights_of(caught).items())
-    kl = [line["kl"] for line in caught["trainer"].state.log_history if "kl" in line]
-    assert kl and all(math.isfinite(value) for value in kl)
 
 
 def test_what_we_override_of_trl_is_listed_and_there() -> None:
