@@ -1,5 +1,6 @@
 """Shared by the tests of training: the small release, a model made from it, a filter for TRL's one warning."""
 
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(ignored)
 
 
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_release.write(tmp_path_factory.mktemp("written") / "release")
+
+
 @pytest.fixture
-def release(tmp_path: Path) -> data.Release:
+def release(written: Path, tmp_path: Path) -> data.Release:
     """The small release, in a folder that a test may change."""
-    return data.open_release(small_release.write(tmp_path / "release"))
+    return data.open_release(shutil.copytree(written, tmp_path / "release"))
 
 
 @pytest.fixture
@@ -37,12 +43,12 @@ def train(release: data.Release) -> list[data.Row]:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the small `release`, and in `start` the embedded model made from it. Tests must not change it."""
     from training.models import tiny
 
     folder = tmp_path_factory.mktemp("tiny")
-    release = data.open_release(small_release.write(folder / "release"))
+    release = data.open_release(shutil.copytree(written, folder / "release"))
     tiny.make(folder / "start", release, data.rows(release.folder, "grpo", "train"))
     return folder
 

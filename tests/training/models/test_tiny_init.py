@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.worlds import small_release
-from training.data import open_release, rows
 from training.decoding import generate
 from training.decoding.constrained import Catalogue
 from training.models import tiny, tiny_init
@@ -27,8 +25,7 @@ def test_a_word_that_tells_a_trait_weighs_and_one_that_stands_everywhere_does_no
     assert weights[3] == 0  # never seen
 
 
-def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None:
-    release = open_release(small_release.write(tmp_path / "release"))
+def test_an_item_begins_with_what_it_breaks_or_may_break(release) -> None:
     items = {item: n for n, item in enumerate("abdj")}
     catalogue = Catalogue(items, 4, 9, {"gore": 4, "animal_harm": 5}, nothing=7)
     table = torch.zeros(9, 64)
@@ -47,10 +44,9 @@ def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None
     assert (table[4:6] @ table[8]).abs().max() < 1e-5
 
 
-def test_an_untrained_model_predicts_what_a_linear_model_does(tmp_path: Path) -> None:
+def test_an_untrained_model_predicts_what_a_linear_model_does(release, train, tmp_path: Path) -> None:
     # one word in five indicates a trait: the traits are not learnt, the initial weights know them
-    release = open_release(small_release.write(tmp_path / "release"))
-    table = rows(release.folder, "grpo", "train") * 10
+    table = train * 10
     tiny.make(tmp_path, release, table)
     policy = generate.load(str(tmp_path))
     assert policy.catalogue
