@@ -26,6 +26,7 @@ from training.settings import Settings, change
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
 AT_ONCE, TRIES = 8, 5
 PATIENCE = 300  # seconds that a server may ask us to wait
+LONGEST = 86_400  # seconds for one answer: sockets take no infinity
 MOST = 16 * 2**20  # bytes of a reply to read
 DEFAULTS: Mapping[str, JsonValue] = {"temperature": 0, "max_tokens": 1024}
 NEW_NAMES = {"temperature": None, "max_tokens": "max_completion_tokens"}  # field that newer models refuse -> new name
@@ -59,8 +60,10 @@ def request_options(changes: Sequence[str]) -> RequestOptions:
     for setting in changes:
         change(options, setting)
     prompt, headers, timeout = options.pop("prompt", ASKED), options.pop("headers", {}), options.pop("timeout", 120)
-    if not isinstance(prompt, str) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise TrainingError(f"--set: prompt = {prompt!r}, timeout = {timeout!r}: expected a text, and seconds")
+    if not isinstance(prompt, str) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST:
+        raise TrainingError(
+            f"--set: prompt = {prompt!r}, timeout = {timeout!r}: expected a text, and seconds up to {LONGEST:,}"
+        )
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise TrainingError("--set headers: expected texts by name, as in headers={X-Team: a, api-key: $KEY}")
     variables_by_header = {name: re.findall(r"\$\{?(\w+)", value) for name, value in headers.items()}

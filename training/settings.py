@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -65,6 +64,7 @@ ONE_OF = {
 COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
 ODD = (ValueError, TypeError, RecursionError)  # a reader of YAML raises these for odd dates, keys and nesting
+LARGE = 10**9  # of numbers without another limit: infinity has no sum
 LEAST: dict[str, float] = dict.fromkeys(("thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
@@ -138,7 +138,7 @@ def _parsed(path: Path) -> Settings:
 
 
 def _check(key: str, value: JsonValue) -> None:
-    default, largest = DEFAULTS[key], 1 if key == "thin" else math.inf
+    default, largest = DEFAULTS[key], 1 if key == "thin" else LARGE
     if value is None and default is None:
         return
     kind = int if default is None else type(default)

@@ -149,6 +149,7 @@ def test_a_request_is_what_was_set(model, release, tmp_path, monkeypatch) -> Non
     ("said", "told"),
     [
         ("timeout=0", "expected a text, and seconds"),
+        ("timeout=.inf", "expected a text, and seconds"),  # ended in a traceback of the socket
         ("prompt=7", "expected a text, and seconds"),
         ("headers=key", "expected texts by name"),
         ("headers={key: $NO_SUCH_KEY}", "key names a variable that the environment lacks"),

@@ -18,8 +18,8 @@ def test_what_only_the_extra_for_training_brings_is_named(monkeypatch) -> None:
 
 KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # not a number, not a word, not a switch
 # a batch of -4 prompts answered none, so that every answer was empty; says=-1 left out the last title
-VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=-1 clip=.nan rows=grpo prefer=saef items=list"
-VALUES += " mode=gdop credit=token rewards=x"
+VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=.nan lam=.inf rho=-1 clip=.nan rows=grpo"
+VALUES += " prefer=saef items=list mode=gdop credit=token rewards=x"
 NO_NUMBERS = "learning_rate=fast packing=ture max_steps=2.5 per_device_train_batch_size=0"
 
 
