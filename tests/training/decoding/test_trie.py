@@ -161,10 +161,19 @@ def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -
     assert along(state, *ids, tokenizer.eos_token_id) == [] and len(tokenizer.encode(")\n")) == 1
 
 
-def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_held_mixture_of_experts_draws_and_scores_whole_lists(
+    world: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    # TRL adds .001 of the experts' balance to the loss; our output used to lack that balance
+    from transformers import MixtralConfig, MixtralForCausalLM
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
     release, policy = held(world)
+    facts = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    facts |= {"vocab_size": policy.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
+    torch.manual_seed(0)
+    model = MixtralForCausalLM(MixtralConfig(**facts))
+    model.generation_config.eos_token_id = policy.tokenizer.eos_token_id
     drawn: list[tuple[Any, list[str]]] = []
     scored = GRPOTrainer._generate_and_score_completions
 
@@ -175,32 +184,16 @@ def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_p
         return output
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
-    fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=2", "learning_rate=0.01", "beta=0.1"]
-    config = settings.read("gdpo", [*fixed, "warmup_steps=0", "saferec.checks=1", "saferec.credit=rank"])
-    table = data.rows(release.folder, "grpo", "train")
-    before = {name: value.clone() for name, value in policy.model.state_dict().items()}
-    info = gdpo.train(policy, table, release, config, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=2", "learning_rate=0.01"]
+    fixed += ["warmup_steps=0", "logging_steps=1", "saferec.checks=1", "saferec.credit=rank"]
+    config, table = settings.read("gdpo", fixed), data.rows(release.folder, "grpo", "train")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    info = gdpo.train(replace(policy, model=model), table, release, config, tmp_path / "gdpo", lambda _: {"score": 0.0})
     for row, text in drawn:
         items = [entry.item for entry in answers.parse(text, release.find).entries]
         assert len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
-    after = policy.model.state_dict()
+    after = model.state_dict()
     assert info["steps"] == 2 and any(not torch.equal(before[name], after[name]) for name in before)
-
-
-def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> None:
-    # TRL adds .001 of the experts' balance to the loss; our output used to lack that balance
-    from transformers import MixtralConfig, MixtralForCausalLM
-
-    release, policy = held(world)
-    facts = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    facts |= {"vocab_size": policy.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
-    torch.manual_seed(0)
-    model = MixtralForCausalLM(MixtralConfig(**facts))
-    model.generation_config.eos_token_id = policy.tokenizer.eos_token_id
-    fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=1", "logging_steps=1", "saferec.checks=1"]
-    config, table = settings.read("gdpo", [*fixed, "warmup_steps=0"]), data.rows(release.folder, "grpo", "train")
-    info = gdpo.train(replace(policy, model=model), table, release, config, tmp_path / "gdpo", lambda _: {"score": 0.0})
-    assert info["steps"] == 1
     # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used equally, else more (arXiv 2101.03961)
     assert 2 - 1e-3 <= info["log"][0]["aux_loss"] <= 4
 
