@@ -45,9 +45,8 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     _check(run, "sft", settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 
-    def work(folder: Path) -> Card:
+    def work(folder: Path, policy: PolicyModel) -> Card:
         options = ours(settings)
-        policy = load_policy(run, model, settings, to_train=True)
         if options.says is not None and policy.catalogue:  # else as many predicted traits as it was trained with
             policy = replace(policy, catalogue=replace(policy.catalogue, opening=options.says))
         close_thoughts(policy.tokenizer)
@@ -62,7 +61,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         table = repeat_rare(table, options.repeat)
         return sft.train(policy, table, settings, folder, _score(run, name, policy, settings), seed=run.seed)
 
-    return run.stage(name, settings, work, model)
+    return run.stage(name, settings, work, model, load=lambda: load_policy(run, model, settings, to_train=True))
 
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
@@ -70,12 +69,11 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     _check(run, "gdpo", settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 
-    def work(folder: Path) -> Card:
-        policy, table = load_policy(run, model, settings, to_train=True), run.rows("grpo", "train")
+    def work(folder: Path, policy: PolicyModel) -> Card:
         score = _score(run, name, policy, settings)
-        return gdpo.train(policy, table, run.release, settings, folder, score, seed=run.seed)
+        return gdpo.train(policy, run.rows("grpo", "train"), run.release, settings, folder, score, seed=run.seed)
 
-    return run.stage(name, settings, work, model)
+    return run.stage(name, settings, work, model, load=lambda: load_policy(run, model, settings, to_train=True))
 
 
 def train_all(

@@ -44,10 +44,18 @@ class Run:
     gold: Gold | None = None
     cards: dict[str, Card] = field(default_factory=dict)
 
-    def stage(self, name: str, settings: Settings, work: Callable[[Path], Card], *parents: str) -> Path:
+    def stage(
+        self,
+        name: str,
+        settings: Settings,
+        work: Callable[..., Card],
+        *parents: str,
+        load: Callable[[], object] | None = None,
+    ) -> Path:
         """Returns the folder of a finished stage; `work` fills it, unless it holds a card with the same key.
 
-        parents = the stages or models that this one starts from: the key changes with each of them.
+        parents = the stages or models that this one starts from: the key changes with each of them. load: what `work`
+        gets beside the folder: if it fails, an earlier model in the folder stays.
         """
         folder = self.output / name
         stage_key = key(self.release.digest, settings, self.seed, [self._origin(parent) for parent in parents])
@@ -59,9 +67,11 @@ class Run:
             changed = [part for part, value in inputs.items() if part in previous and previous[part] != value]
             say(f"{name}:" + (f" replaces a stage with other {' and '.join(changed)} ({folder})" if changed else ""))
             self.refuse_overwriting(folder, parents)
-            on_first_process(lambda: begin(folder, stage_key))
             start_time, start_cpu = time.perf_counter(), time.process_time()
-            result = work(folder)
+            loaded = [load()] if load else []
+            on_first_process(lambda: begin(folder, stage_key))
+            result = work(folder, *loaded)
+            loaded.clear()
             gc.collect()  # a trained model is held by reference cycles, and the next stage may need the whole GPU
             if torch := sys.modules.get("torch"):
                 torch.cuda.empty_cache()

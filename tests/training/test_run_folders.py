@@ -88,6 +88,24 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
     assert (model / "weights").exists()
 
 
+def test_what_cannot_be_loaded_costs_no_earlier_model(tmp_path: Path) -> None:
+    """A typing error in --model cleared the folder of --output, with the model that had been trained there."""
+    run = stages.Run(RELEASE, tmp_path)
+
+    def fill(folder: Path, *loaded: str) -> dict[str, Any]:
+        (folder / "weights").write_text(*loaded)
+        return {}
+
+    def missing() -> str:
+        raise TrainingError("model typo: cannot be loaded")
+
+    run.stage("sft", {}, fill, "a", load=lambda: "of days")
+    with pytest.raises(TrainingError, match="model typo"):
+        run.stage("sft", {}, fill, "typo", load=missing)
+    assert (tmp_path / "sft" / "weights").read_text() == "of days"
+    assert stages.read_card(tmp_path / "sft")["from"] == ["a"]
+
+
 def test_a_stage_that_replaces_another_one_says_why(tmp_path: Path, capsys: Printed) -> None:
     """A second seed under the same output cleared the models of the first without a word."""
     for seed, settings in ((0, {"lr": 1.0}), (0, {"lr": 1.0}), (1, {"lr": 2.0})):
