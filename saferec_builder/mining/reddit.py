@@ -19,6 +19,7 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.catalog.agreement import medium
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
 from saferec_builder.mining.privacy import names as given_names
 from saferec_builder.sources import Read, Rows, conversation_rows as conversations, reddit, threads
@@ -28,6 +29,7 @@ from saferec_builder.storage import parallel as engine, tables
 _SMALL = 32 << 20  # bytes of dumps: for fewer, a second process is not worth its start
 _BUFFERED = 20_000  # posts and drops that a worker holds before it writes them
 _PART = 2 << 20  # compressed bytes of conversations that the command holds at once
+_NAMED = 5  # other subreddits that are named
 _LAST = "last.txt"  # in the folder of the shards: what the last run put into the names of its shards and its catalog
 _FORMAT = 8  # version of the content of shards: raise it with the content or the finder of titles
 # names: keyed digests of the names that were hidden in the post
@@ -63,7 +65,7 @@ Part = tuple[Read, pl.DataFrame]
 
 def read(
     files: list[Path], job: Job, folder: Path, how: engine.How
-) -> tuple[Iterator[Part], dict[str, int], dict[str, float], pl.DataFrame]:
+) -> tuple[Iterator[Part], dict[str, JsonValue], dict[str, float], pl.DataFrame]:
     """Returns (parts: conversations with pseudonyms, drops, and marks; figures; CPU seconds per step; rows of HONOURED
     for the names of removals.csv that are in the files).
 
@@ -81,14 +83,18 @@ def read(
     buckets = {f"bucket-{mark}-{first_pass}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
     second = engine.map_shards(join_bucket, buckets, folder, how)
     names = {name for facts in first.values() for name in facts.pop("met")}
+    elsewhere = Counter(name for facts in first.values() for name in facts.pop("elsewhere", ()))
     honoured = pl.DataFrame([(reddit.SOURCE, name) for name in sorted(names)], tables.HONOURED.schema, orient="row")
     figures: Counter[str] = Counter()
     for facts in (*first.values(), *second.values()):
         figures.update(facts)
     if figures["lines"]:
-        elsewhere = figures["lines"] - figures["lines_rejected"] - figures["posts"]
-        figures["lines_of_other_subreddits_blank_or_removed"] = elsewhere
-    counted = {k: int(v) for k, v in sorted(figures.items()) if not k.startswith("seconds_")}
+        others = figures["lines"] - figures["lines_rejected"] - figures["posts"]
+        figures["lines_of_other_subreddits_blank_or_removed"] = others
+    counted: dict[str, JsonValue] = {k: int(v) for k, v in sorted(figures.items()) if not k.startswith("seconds_")}
+    if elsewhere:
+        listed = ", ".join(name for name, _ in elsewhere.most_common(_NAMED))
+        counted["other_subreddits"] = f"{listed}: add those that you want to [reddit] subreddits in saferec.toml"
     seconds = {k.removeprefix("seconds_"): float(v) for k, v in sorted(figures.items()) if k.startswith("seconds_")}
     return _parts([folder / name for name in (*first, *second)]), counted, seconds, honoured
 
@@ -164,7 +170,10 @@ def read_file(work: tuple[Path, str, Job], folder: Path) -> dict[str, Any]:
     with _clock(counts, "writing"):
         buffer.write()
     counts.update(lines=tally.lines, posts=tally.passed - counts.pop("removed"))
-    return {**counts, "met": sorted(names)}
+    wanted = {name.lower() for name in job.rules.subreddits}
+    others = [name for name, _ in tally.first.most_common() if name.lower() not in wanted]
+    elsewhere = [name for name in others if not name.startswith("u_")][:_NAMED]  # u_... is the page of a person
+    return {**counts, "met": sorted(names), "elsewhere": elsewhere}
 
 
 @dataclass

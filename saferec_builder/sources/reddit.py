@@ -6,6 +6,7 @@ place of their line. A line that is no JSON object, or that has missing or wrong
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ _EXPECTED = {  # reason of a drop -> what a post needs
     "wrong time": "created_utc: expected seconds since 1970, of 2004 or later",
 }
 NO_DUMP = "no dump of Reddit"
-_SUBREDDIT_KEY, _BRACE = re.compile(rb'"subreddit"'), re.compile(rb"\{")  # both are in every post of a dump
+_SUBREDDIT = re.compile(rb'"subreddit": ?"([\w-]+)"')  # in every post of a dump
 MOST_ODD = 100_000  # the most lines per file that are no JSON objects; reading stops at one more
 _BOTS = r"(?i)^automoderator$|[_-]bot$|^[a-z]+bot$"
 
@@ -61,15 +62,16 @@ class Tally:
 
     lines: int = 0
     passed: int = 0
+    first: Counter[str] = field(default_factory=Counter)  # subreddits of its first posts, wanted or not
 
 
 def read(path: Path, subreddits: Iterable[str], tally: Tally, file: str) -> Iterator[tuple[pl.DataFrame, Rows]]:
     """Yields (rows of POSTS, drops), one pair per batch of lines; `file` names the file in their places."""
-    names = sorted(subreddits)
+    names = {name.lower(): name for name in subreddits}
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
-    needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in names]
+    needles = [ahocorasick_rs.BytesAhoCorasick([_folded(f'"{name}"'.encode()).tobytes()]) for name in sorted(names)]
     batch, drops, size, n_odd = _Batch(file), [], 0, 0
-    has_key, first = False, list[tuple[int, bytes]]()  # first: the first object, while no line names a subreddit
+    first = list[tuple[int, bytes]]()  # the first object, while no line names a subreddit
     with ThreadPoolExecutor(1) as parsing:  # while it parses, the next blocks are searched
         pending: Future[tuple[pl.DataFrame, Rows]] | None = None
         for block in dumps.blocks(path):
@@ -79,8 +81,9 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally, file: str) -> Iter
             drops += [_drop(file, block.first + n, "not JSON", "a cut line, or no object") for n in listed]
             drops += [_drop(file, *fault) for fault in block.faults]
             n_odd += len(odd)
-            has_key = has_key or bool(_SUBREDDIT_KEY.search(block.data))
-            first = first if has_key or first else _first_object(block, odd)
+            if not tally.first:
+                tally.first.update(name.decode() for name in _SUBREDDIT.findall(block.data))
+                first = first or _first_object(block, odd)
             if n_odd > MOST_ODD:
                 detail = f"more than {MOST_ODD:,} lines are no JSON object: is this a dump of Reddit?"
                 drops.append(_drop(file, block.first + int(block.ends.size), dumps.UNREADABLE, detail))
@@ -93,7 +96,7 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally, file: str) -> Iter
                 batch, drops, size = _Batch(file), [], 0
         if pending:
             yield pending.result()
-        drops += [] if has_key else [_drop(file, number, NO_DUMP, _no_subreddit(line)) for number, line in first]
+        drops += [] if tally.first else [_drop(file, number, NO_DUMP, _no_subreddit(line)) for number, line in first]
         yield _posts(batch, drops, names, tally)
 
 
@@ -118,23 +121,22 @@ class _Batch:
 
 def _matching(block: dumps.Block, needles: list[ahocorasick_rs.BytesAhoCorasick], odd: list[int]) -> NDArray[np.int64]:
     """Indexes of the lines with a wanted name between quotes, in any field; `_posts` checks the field after parsing."""
-    offsets = [start for needle in needles for _, start, _ in needle.find_matches_as_indexes(block.data)]
+    folded = _folded(block.data).data
+    offsets = [start for needle in needles for _, start, _ in needle.find_matches_as_indexes(folded)]
     indexes = np.unique(np.searchsorted(block.ends, offsets))
     indexes = indexes[indexes < block.ends.size]  # there is no line after the last end
     return np.setdiff1d(indexes, odd) if odd else indexes
 
 
+def _folded(text: bytes | memoryview) -> NDArray[np.uint8]:
+    """The bytes with capitals as small letters; it also mixes some marks up, but is as fast as a copy."""
+    return np.frombuffer(text, np.uint8) | np.uint8(0x20)
+
+
 def _first_object(block: dumps.Block, odd: list[int]) -> list[tuple[int, bytes]]:
-    """The first line with a brace that is not odd, with its number in the file; empty if there is none."""
-    skipped, start = set(odd), 0
-    while brace := _BRACE.search(block.data, start):
-        index = int(np.searchsorted(block.ends, brace.start()))
-        if index >= block.ends.size:
-            break
-        if index not in skipped:
-            return [(block.first + index, block.lines(np.array([index]))[0])]
-        start = int(block.ends[index]) + 1
-    return []
+    """The first line that is neither empty nor odd, with its number in the file; empty if there is none."""
+    first = np.setdiff1d(np.flatnonzero(np.diff(block.ends, prepend=-1) > 1), odd)[:1]
+    return [(block.first + n, line) for n, line in zip(first.tolist(), block.lines(first), strict=True)]
 
 
 def _no_subreddit(line: bytes) -> str:
@@ -143,12 +145,15 @@ def _no_subreddit(line: bytes) -> str:
     return f"no line of this file has a subreddit: {problem}"
 
 
-def _posts(batch: _Batch, drops: Rows, subreddits: list[str], tally: Tally) -> tuple[pl.DataFrame, Rows]:
-    """Returns (rows of POSTS, `drops` and those of the batch), and counts the posts in `tally`."""
+def _posts(batch: _Batch, drops: Rows, names: dict[str, str], tally: Tally) -> tuple[pl.DataFrame, Rows]:
+    """Returns (rows of POSTS, `drops` and those of the batch), and counts the posts in `tally`. `names`: of subreddits
+    in lower case -> as they are configured, which the posts get: Reddit takes no notice of capitals."""
     frame, rejects = _parsed(batch)
     drops = drops + rejects
     # a line may have the name in a nested object only, as in a cross-post
-    frame = frame.filter(pl.col("subreddit").is_in(subreddits))
+    name = pl.col("subreddit").str.to_lowercase()
+    frame = frame.with_columns(name.replace_strict([*names], [*names.values()], default=None, return_dtype=pl.String))
+    frame = frame.drop_nulls("subreddit")
     # also from numbers written as text; anything else is null
     columns = (frame[name].cast(pl.Float64, strict=False) for name in ("created_utc", "score"))
     time, score = (column.cast(pl.Int64, strict=False) for column in columns)

@@ -178,7 +178,7 @@ SUGGESTIONS: dict[str, Domain] = {
 
 
 class Reddit(_Section):
-    subreddits: dict[str, Domain] = SUGGESTIONS  # as Reddit spells them -> film | series | game | book, "" for mixed
+    subreddits: dict[str, Domain] = SUGGESTIONS  # name in any case -> film | series | game | book, "" for mixed
     flair: Pattern | None = None  # None: the pattern in sources/threads.py
     other_flair: Pattern | None = None
     request: Pattern | None = None
