@@ -136,18 +136,6 @@ def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> 
     return {"stage": stage, "source": source, "place": place[:_PLACE], "reason": reason, "detail": readable(detail)}
 
 
-def first_per_key(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
-    """Returns (the first row per key, drops of the others with the reason `again`); each row has its `place`."""
-    first: dict[tuple[object, ...], Row] = {}
-    drops: Rows = []
-    for row in rows:
-        if first.setdefault(tuple(row[k] for k in key), row) is not row:
-            # a row of a file may make several statements, and each has a place of its own
-            place = " ".join(str(row[name]) for name in ("place", "topic") if name in row)
-            drops.append(drop(stage, str(row["source"]), place, again, str(row.get("source_id", ""))))
-    return list(first.values()), drops
-
-
 def existing(path: Path) -> Path:
     """Returns the path if it is a readable file; raises UsageError if not."""
     if not path.is_file():
@@ -206,9 +194,15 @@ def bounded_parquet(path: Path) -> Path:
 def json_file(path: Path, expected: str) -> object:
     """Returns the value of a whole JSON file; `expected` says in an error what it should hold."""
     try:
-        return strict_json(existing(path).read_text(encoding="utf-8-sig"))
+        return strict_json(content(path).decode("utf-8-sig"))
     except (ValueError, RecursionError) as fault:
         raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): expected {expected}") from None
+
+
+def content(path: Path) -> bytes:
+    """All bytes of a file that may be gzipped."""
+    with opened(path) as file:
+        return b"".join(iter(partial(file.read1, 2**20), b""))  # type: ignore[attr-defined]
 
 
 def without_surrogates(value: Outside) -> Outside | Left:

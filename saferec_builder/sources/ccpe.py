@@ -44,7 +44,7 @@ def _is_list(path: Path) -> bool:
 
 
 def _listed(path: Path) -> Iterator[tuple[str, Row | Left]]:
-    rows = sources.json_file(path, "the unpacked data.json of CCPE-M: fetch it again")
+    rows = sources.json_file(path, "the data.json of CCPE-M: fetch it again")
     for n, row in enumerate(rows if isinstance(rows, list) else (), 1):
         yield f"{path.name}:{n}", sources.an_object(row)
 

@@ -16,9 +16,9 @@ from saferec_builder.sources.conversation_rows import Source
 SUFFIXES = {  # of the files that are read of a folder
     Source.reddit: (".ndjson", ".jsonl", ".zst", ".gz"),
     Source.inspired: (".tsv", ".tsv.gz"),
-    Source.ccpe: (".json", ".csv", ".csv.gz"),
+    Source.ccpe: (".json", ".json.gz", ".csv", ".csv.gz"),
     Source.opendialkg: (".csv", ".csv.gz", ".jsonl", ".jsonl.gz"),
-    Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),
+    Source.saferec: (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".parquet"),
 }
 _LINES = (".jsonl", ".jsonl.gz")  # for the other sources
 

@@ -77,7 +77,7 @@ def item(
 
 def items_read(rows: Rows, drops: Rows) -> Read:
     """The Read of rows of CATALOG_ROWS; of two with one id the first is kept."""
-    first, repeated = sources.first_per_key(rows, ("source", "source_id"), STAGE)
+    first, repeated = _first_per_key(rows, ("source", "source_id"))
     frame = tables.CATALOG_ROWS.frame(first)
     with_id = int((frame["refs"].list.len() > 0).sum())
     figures = {"with_external_id": with_id, "without_year": frame["year"].null_count()}
@@ -127,7 +127,7 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
 
     Its figure rows_read is the number of the file's rows: a row may make several statements, or none.
     """
-    first, remarks = sources.first_per_key(rows, ("warning",), STAGE, AGAIN)
+    first, remarks = _first_per_key(rows, ("warning",), AGAIN)
     for row in first:
         if (date := str(row["retrieved"] or "")) and not re.match(DATE, date):
             detail = f"retrieved: {seen(date)}, expected such as 2026-05-31: it counts as a row without a date"
@@ -140,6 +140,18 @@ def both_read(rows: Rows, drops: Rows) -> Both:
     warnings = warnings_read([row for row in rows if "warning" in row], [])
     of_items = items_read([row for row in rows if "warning" not in row], drops)
     return Both(of_items, replace(warnings, figures=_rows_read(rows, drops)))
+
+
+def _first_per_key(rows: Rows, key: tuple[str, ...], again: str = "same id") -> tuple[Rows, Rows]:
+    """Returns (the first row per key, drops of the others with the reason `again`); each row has its `place`."""
+    first: dict[tuple[object, ...], Row] = {}
+    drops: Rows = []
+    for row in rows:
+        if first.setdefault(tuple(row[k] for k in key), row) is not row:
+            # a row of a file may make several statements, and each has a place of its own
+            place = " ".join(str(row[name]) for name in ("place", "topic") if name in row)
+            drops.append(sources.drop(STAGE, str(row["source"]), place, again, str(row.get("source_id", ""))))
+    return list(first.values()), drops
 
 
 def _rows_read(rows: Rows, drops: Rows) -> dict[str, int]:

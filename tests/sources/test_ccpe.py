@@ -1,5 +1,6 @@
 """CCPE's dialogues."""
 
+import gzip
 import json
 
 import pytest
@@ -39,7 +40,7 @@ PUBLISHED = [
 
 
 def test_the_published_list_gives_the_conversations_of_the_table(tmp_path):
-    (tmp_path / "data.json").write_text(json.dumps(PUBLISHED, indent=2))
+    (tmp_path / "data.json").write_bytes(gzip.compress(json.dumps(PUBLISHED, indent=2).encode()))  # also packed
     rows = 'CCPE-1,0,ASSISTANT,what do you like\nCCPE-1,1,USER,hm\nCCPE-1,2,USER,"quiet, slow films"'
     (tmp_path / "t.csv").write_text(f"dialog_id,utterance_index,speaker,text\n{rows}\nCCPE-4,0,USER,Calm ones.")
     published, table = (ccpe.read(tmp_path / name) for name in ("data.json", "t.csv"))
@@ -52,5 +53,5 @@ def test_the_published_list_gives_the_conversations_of_the_table(tmp_path):
 
 def test_a_list_that_is_cut_is_no_table(tmp_path):
     (tmp_path / "data.json").write_text(json.dumps(PUBLISHED)[:-9])
-    with pytest.raises(SourceError, match=r"not a JSON file.*: expected the unpacked data.json of CCPE-M"):
+    with pytest.raises(SourceError, match=r"not a JSON file.*: expected the data.json of CCPE-M"):
         ccpe.read(tmp_path / "data.json")

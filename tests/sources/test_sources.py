@@ -65,8 +65,6 @@ def test_a_whole_number_is_told_from_what_is_none():
 def test_a_drop_is_one_short_line():
     row = sources.drop("mine", "s", "p" * 500, "why", "a\n b\ud83d" + "x" * 300)
     assert row == {"stage": "mine", "source": "s", "place": "p" * 400, "reason": "why", "detail": "a b?" + "x" * 196}
-    rows = [{"id": n, "place": f"p{m}", "source": "s", "source_id": n} for m, n in enumerate((1, 2, 1))]
-    assert sources.first_per_key(rows, ("id",), "mine") == (rows[:2], [sources.drop("mine", "s", "p2", "same id", "1")])
 
 
 class Pair(BaseModel):
