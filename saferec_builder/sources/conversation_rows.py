@@ -172,8 +172,8 @@ def _dialogue(source: str, name: str, lines: list[Line]) -> Row:
 
 
 def read(rows: Rows, drops: Rows, left_out: Mapping[str, int] = MappingProxyType({})) -> Read:
-    """The Read of one file; `left_out`: the numbers of messages left out, by role or reason."""
-    figures = {f"{reason}_messages_left_out": n for reason, n in sorted(left_out.items())}
+    """The Read of one file; `left_out`: the numbers of messages and others that were left out of the rows, by kind."""
+    figures = {f"{kind}_left_out": n for kind, n in sorted(left_out.items())}
     return Read(frame(rows), tables.DROPS.frame(drops), figures)
 
 

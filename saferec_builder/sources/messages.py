@@ -71,21 +71,28 @@ def _is_turn(message: _Message) -> bool:
 
 
 def conversation(source: str, place: str, raw: Row) -> tuple[Row, Counter[str]]:
-    """Returns (the conversation of an outside row, numbers of its messages left out, by role or `empty`)."""
+    """Returns (the conversation of an outside row, numbers of what was left out of it: messages by role or `empty`, and
+    ids of items that are none)."""
     messages = raw.get("messages")
     for n, message in enumerate(messages if isinstance(messages, list) else ()):
         if isinstance(message, dict) and "content" not in message and _OTHER_NAMES.intersection(message):
             raise Left("wrong type", f"messages.{n}.content is missing, found {field_names(message)}")
     row = _Row.model_validate({name: value for name, value in raw.items() if value is not None})
-    skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _is_turn(m))
-    return _conversation(source, place, row), skipped
+    left_out = Counter(
+        f"{m.role if m.role not in ROLES else 'empty'}_messages" for m in row.messages if not _is_turn(m)
+    )
 
+    def known(names: list[str]) -> list[str]:
+        found = [refs.read(name, refs.ref) for name in names if name.strip()]
+        left_out.update(["bad_item_ids"] * found.count(None))
+        return list(dict.fromkeys(ref for ref in found if ref))
 
-def _conversation(source: str, place: str, row: _Row) -> Row:
-    messages = filter(_is_turn, row.messages)
-    turns = [conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items or [])) for m in messages]
+    turns = [
+        conversations.Turn(role=ROLES[m.role], text=m.text, items=known(m.items or []))
+        for m in filter(_is_turn, row.messages)
+    ]
     named = conversations.by_role(turns)["seeker"]
-    return conversations.row(
+    talk = conversations.row(
         source,
         tables.digest(turns) if row.id is None or not str(row.id).strip() else str(row.id),
         place,
@@ -93,13 +100,10 @@ def _conversation(source: str, place: str, row: _Row) -> Row:
         domain=_domain(row.domain),
         seeker=None if row.user is None else str(row.user).strip() or None,  # a blank cell names nobody
         time=_time(row.time),
-        accepted=_refs(row.accepted),
-        seen=list(dict.fromkeys([*named, *_refs(row.seen)])),
+        accepted=known(row.accepted),
+        seen=list(dict.fromkeys([*named, *known(row.seen)])),
     )
-
-
-def _refs(names: list[str]) -> list[str]:
-    return list(dict.fromkeys(refs.ref(name) for name in names if name.strip()))
+    return talk, left_out
 
 
 def _domain(text: str | None) -> str | None:

@@ -37,7 +37,7 @@ def read(path: Path) -> Read:
     def parse_row(place: str, row: dict[str, str]) -> Rows:
         entries = _SESSION.validate_python(conversations.unpacked(row[COLUMN]))
         chats = [entry for entry in entries if entry.type == "chat" and entry.message.strip()]
-        left_out.update("action" if e.type == "action" else "empty" for e in entries if e not in chats)
+        left_out.update(f"{'action' if e.type == 'action' else 'empty'}_messages" for e in entries if e not in chats)
         turns = [conversations.Turn(role=messages.ROLES[e.sender], text=e.message, items=[]) for e in chats]
         return [conversations.row(SOURCE, tables.digest(turns), place, turns)]
 

@@ -1,7 +1,7 @@
 """References to items, as sources name them: `imdb:tt0114709`, `redial:1234`, or `title:Name (Year)`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from saferec_builder.core.shapes import seen
@@ -42,10 +42,10 @@ def external(value: str) -> str:
     return result
 
 
-def read(text: str) -> str | None:
-    """The ref that a text holds (see `external`); None where it holds none."""
+def read(text: str, parse: Callable[[str], str] = external) -> str | None:
+    """The ref that a text holds (see `external`, or `ref`); None where it holds none."""
     try:
-        return external(text)
+        return parse(text)
     except Left:
         return None
 

@@ -76,8 +76,8 @@ def read(path: Path) -> Read:
     def parse_row(place: str, raw: Row) -> Rows:
         row = _Row.model_validate(raw)
         rows = _conversation(place, row)
-        left_out.update("other_role" for m in row.prompt if m.role not in ROLES)
-        left_out.update("empty" for _, text in row.turns if not text.strip())
+        left_out.update("other_role_messages" for m in row.prompt if m.role not in ROLES)
+        left_out.update("empty_messages" for _, text in row.turns if not text.strip())
         return rows
 
     raw_rows = _parquet(sources.bounded_parquet(path)) if path.suffix == ".parquet" else samples(path)
@@ -93,16 +93,15 @@ _SINGLE_VALUE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 
 def samples(path: Path) -> list[tuple[str, Row | Left]] | None:
     """The rows of a file that is one JSON value, with their numbers as places; None where its lines are rows."""
-    with sources.existing(path).open("rb") as file:
-        head = file.read(1_000)
-        if path.suffix != ".json" and not _SINGLE_VALUE.match(head):
+    with sources.opened(path) as file:
+        if not path.name.endswith((".json", ".json.gz")) and not _SINGLE_VALUE.match(file.read(1_000)):
             return None
-        try:
-            value = strict_json((head + file.read()).decode("utf-8-sig"))
-        except KeyTwice as fault:
-            raise SourceError(f"{path}: {fault}") from None
-        except (ValueError, RecursionError):
-            return None
+    try:
+        value = strict_json(sources.content(path).decode("utf-8-sig"))
+    except KeyTwice as fault:
+        raise SourceError(f"{path}: {fault}") from None
+    except (ValueError, RecursionError):
+        return None
     rows = value.get("samples") if isinstance(value, dict) else value
     if not isinstance(rows, list):
         return None

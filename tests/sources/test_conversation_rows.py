@@ -30,7 +30,7 @@ def test_lines_of_one_turn_are_joined_and_an_item_is_of_who_named_it_first():
     row |= {"recommended": ["c", "d"], "seen": ["a", "b"], "place": "/x/f.tsv:1", "posts": None, "stated": None}
     assert result.rows.row(0, named=True) == row
     assert conversations.row("s", "d", "f:1", [], digest="own")["digest"] == "own"
-    assert conversations.read([], [], {"b": 1, "a": 2}).figures == {"a_messages_left_out": 2, "b_messages_left_out": 1}
+    assert conversations.read([], [], {"b": 1, "a": 2}).figures == {"a_left_out": 2, "b_left_out": 1}
 
 
 def test_a_cell_may_hold_json():
