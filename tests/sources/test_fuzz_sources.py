@@ -105,8 +105,6 @@ def test_every_rated_category_is_a_row_or_a_drop(tmp_path: Path, more: list[dict
     path = save(tmp_path / "guide.csv", rows, RATED)
     rated = [sum(bool(row.get(name, "").strip()) for name in parent_guide.GUIDE) for row in rows]
     assert len(rows) <= whole(parent_guide.read(path), WARNINGS) <= sum(max(1, n) for n in rated)
-    (tmp_path / "guide.json").write_text(json.dumps(rows))
-    assert len(rows) <= whole(parent_guide.read(tmp_path / "guide.json"), WARNINGS)
 
 
 ANSWERED = ("Clear Yes: blood", "Clear No: blood", "imdbId", "movieId", "title")
