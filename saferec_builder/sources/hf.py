@@ -93,28 +93,22 @@ def _kind(path: Path) -> str:
     return _KINDS[path.suffix]
 
 
-def _no_key_twice(path: Path) -> None:
-    """Raises SourceError if a JSON array repeats a key: the library takes the last; in JSON lines it raises itself."""
-    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path] * (path.suffix == ".json" and path.is_file()):
-        try:
-            with file.open("rb") as opened:
-                is_array = opened.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
-            if is_array:
-                strict_json(file.read_bytes())
-        except KeyTwice as fault:
-            raise SourceError(f"mine hf {file}: {fault}: expected each once") from None
-        except (OSError, ValueError, RecursionError):  # the library reports these
-            pass
-
-
-def _not_deep(path: Path) -> None:
-    """Raises SourceError for JSON that is nested too deeply."""
+def _check_json(path: Path) -> None:
+    """Raises SourceError for JSON that the library misreads: of a key that comes twice in an array it takes the last
+    (in JSON lines it raises an error itself), and brackets that are nested too deeply crash it."""
     for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
         if _KINDS.get(file.suffix) != "json" or not file.is_file():
             continue
+        may_be_array = file.suffix == ".json"
+        try:
+            strict_json(sources.content(file) if may_be_array else b"{}")
+        except KeyTwice as fault:
+            raise SourceError(f"mine hf {file}: {fault}: expected each once") from None
+        except (ValueError, RecursionError):  # the library, or what follows, reports these
+            pass
         with sources.opened(file) as opened:
             for number, line in sources.lines(opened):
-                if isinstance(line, Left) and file.suffix != ".json":  # an array may be on one line
+                if isinstance(line, Left) and not may_be_array:  # an array may be on one line
                     raise SourceError(f"mine hf {file}:{number}: {line}: {line.detail}: take the line out")
                 if isinstance(line, Left) or line.count(b"[") + line.count(b"{") < _DEEP:
                     continue
@@ -157,8 +151,7 @@ def _loaded_rows(datasets: ModuleType, name: str, split: str, columns: dict[str,
     path = Path(name)
     if path.suffix in _KINDS and not path.is_dir():  # not a name on the Hub: it would be queried for a long time
         sources.existing(path)
-    _no_key_twice(path)
-    _not_deep(path)
+    _check_json(path)
     for packed in path.rglob("*.parquet") if path.is_dir() else [path] * (path.suffix == ".parquet"):
         sources.bounded_parquet(packed)
     try:

@@ -201,48 +201,36 @@ def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
 
 
 def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
-    """Returns (FIELDS as strings and `place`, drops). Lines with a lone surrogate are parsed one by one, all others at
-    once; if that fails, every line is parsed alone."""
-    text = b"\n".join(batch.lines)
-    odd = _half_pairs(text, batch.lines)
-    lines = [line for n, line in enumerate(batch.lines) if n not in odd] if odd else batch.lines
+    """Returns (FIELDS as strings and `place`, drops). All lines are parsed at once; if that fails, each alone, as are
+    those with a zero character: polars reads a lone first half of a surrogate pair as one."""
+    places = pl.Series("place", [f"{batch.file}:{number}" for number in batch.numbers], dtype=pl.String)
     try:
-        frame = pl.read_ndjson(b"\n".join(lines) if odd else text, schema=_STRINGS) if lines else None
+        frame = (
+            pl.read_ndjson(b"\n".join(batch.lines), schema=_STRINGS) if batch.lines else pl.DataFrame(schema=_STRINGS)
+        )
     except pl.exceptions.PolarsError:
-        frame = None
-    if frame is None or frame.height != len(lines):
-        frame, odd = pl.DataFrame(schema=_STRINGS), set(range(len(batch.lines)))
-    name = batch.file
-    numbers = pl.Series("place", [number for n, number in enumerate(batch.numbers) if n not in odd], dtype=pl.Int64)
-    posts = frame.with_columns(place=pl.lit(f"{name}:") + numbers.cast(pl.String))
-    odd_lines = ((f"{name}:{batch.numbers[n]}", batch.lines[n]) for n in sorted(odd))
-    rows, drops = sources.parse_rows("mine", SOURCE, odd_lines, _parse_line)
+        frame = pl.DataFrame(schema=_STRINGS)
+    if frame.height == len(batch.lines):
+        is_odd = frame.select(pl.any_horizontal(pl.all().str.contains("\0", literal=True).fill_null(False))).to_series()
+        posts, odd = frame.with_columns(places).filter(~is_odd), is_odd.arg_true().to_list()
+    else:
+        posts, odd = frame.clear().with_columns(places.clear()), [*range(len(batch.lines))]
+    rows, drops = sources.parse_rows("mine", SOURCE, [(places[n], batch.lines[n]) for n in odd], _parse_line)
     return pl.concat([posts, pl.DataFrame(rows, schema=posts.schema)]), drops
 
 
-# polars reads a lone first half of a surrogate pair as a zero character, so such lines are parsed one by one
-_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPES = ahocorasick_rs.BytesAhoCorasick([b"\\ud", b"\\uD"])
-
-
-def _half_pairs(text: bytes, lines: list[bytes]) -> set[int]:
-    """Indexes of the lines (joined in `text`) that may hold half of a surrogate pair."""
-    offsets = [start for _, start, _ in _ESCAPES.find_matches_as_indexes(text)]
-    if not offsets:
-        return set()
-    ends = np.cumsum([len(line) + 1 for line in lines])
-    escaped = np.unique(np.searchsorted(ends, offsets)).tolist()
-    return {n for n in escaped if _HALF.search(_PAIR.sub(b"", lines[n]))}
-
-
 def _parse_line(place: str, line: bytes) -> Rows:
-    # a repeated key is accepted here, as it is if lines are parsed at once: looking for one would take too long
-    row = sources.json_object(line.removeprefix(b"\xef\xbb\xbf").strip(), json.loads)
+    row = sources.json_object(line.removeprefix(b"\xef\xbb\xbf").strip(), _fields)
     if isinstance(row, Left):
         raise row
-    fields: Row = {name: _string(name, row.get(name)) for name in FIELDS}
+    fields: Row = {name: _string(name, value) for name, value in row.items()}
     return [fields | {"place": place}]
+
+
+def _fields(text: str) -> object:
+    """FIELDS of a line; as if lines are parsed at once, nothing is asked of others, nor of a key that comes twice."""
+    row = json.loads(text)
+    return {name: row.get(name) for name in FIELDS} if isinstance(row, dict) else row
 
 
 def _string(name: str, value: object) -> str | None:
