@@ -111,16 +111,14 @@ def _candidates(sketches: Any) -> set[tuple[int, int]]:
     return pairs
 
 
-def _joined(n: int, pairs: list[tuple[int, int]]) -> list[int]:
+def _joined(n: int, pairs: list[tuple[int, int]]) -> NDArray[np.int64]:
     """The first row of each row's group of connected rows."""
-    parent = list(range(n))
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(row: int) -> int:
-        while parent[row] != row:
-            parent[row] = row = parent[parent[row]]
-        return row
-
-    for a, b in pairs:
-        a, b = sorted((root(a), root(b)))
-        parent[b] = a
-    return [root(row) for row in range(n)]
+    if not pairs:
+        return np.arange(n)
+    graph = coo_array((np.ones(len(pairs)), np.array(pairs).T), (n, n))
+    groups = connected_components(graph, directed=False)[1]
+    first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][groups]
+    return first

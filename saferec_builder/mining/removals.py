@@ -77,12 +77,12 @@ class Removals:
         return [name for name in names.unique() if conversation_key(name, self.secret) in self.forgotten]
 
     def _in(self, pairs: frozenset[tuple[str, str]], key: Key, source: str, names: pl.Series) -> list[str]:
-        asked_for = self.of(pairs, source)
-        if not self.forgotten:
-            return names.filter(names.is_in(list(asked_for))).unique().to_list()
-        distinct = names.drop_nulls().unique().to_list()
-        erased = {name for name in distinct for s in spelt(source) if (s, key(s, name, self.secret)) in self.forgotten}
-        return [name for name in distinct if name in asked_for or name in erased]
+        asked_for, sources = self.of(pairs, source), spelt(source) if self.forgotten else ()
+        return [
+            name
+            for name in names.drop_nulls().unique()
+            if name in asked_for or any((s, key(s, name, self.secret)) in self.forgotten for s in sources)
+        ]
 
 
 def spelt(source: str) -> set[str]:
@@ -252,17 +252,8 @@ def in_other_case(removals: Removals, kept: pl.DataFrame) -> int:
 
 def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:
     """Wishes that name nobody of `have` (source, who: a pseudonym); they may be misspelt."""
-    keys = {source: set(of["who"]) for (source,), of in have.partition_by("source", as_dict=True).items()}
-
-    def is_met(wish: Wish) -> bool:
-        return any(
-            key(source, name, secret) in present
-            for source, present in keys.items()
-            for names, key in ((wish.ids, id_key), (wish.authors, pseudonym))
-            for name in removals.of(names, source)
-        )
-
-    return [wish for wish in removals.wishes if not is_met(wish)]
+    sources, present = have["source"].unique(), frozenset(have.iter_rows())
+    return [wish for wish in removals.wishes if present.isdisjoint(hashed(wish, sources, secret))]
 
 
 def nearest(wish: Wish, ids: pl.Series) -> list[str]:

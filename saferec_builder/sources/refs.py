@@ -67,13 +67,10 @@ def of_row(row: dict[str, str], ids: Mapping[str, str] = MappingProxyType({})) -
 
 def year(value: str) -> int | None:
     """A year of release, None for a blank; raises `Left` for anything else."""
+    number = digits(value)
+    if re.fullmatch(r"(18|19|20)\d\d", number):
+        return int(number)
     if not value.strip():
         return None
-    if not re.fullmatch(r"(18|19|20)\d\d", digits(value)):
-        number = digits(value).strip()
-        is_short = number.isdecimal() and len(number) <= 4  # nobody's words
-        raise Left(
-            "wrong year",
-            f"{f'found {number}' if is_short else seen(value)}, expected four digits, 1800 to 2099, or nothing",
-        )
-    return int(digits(value))
+    found = f"found {number}" if 0 < len(number) <= 4 else seen(value)  # nobody's words
+    raise Left("wrong year", f"{found}, expected four digits, 1800 to 2099, or nothing")

@@ -129,19 +129,20 @@ def _title_test(text: str, spans: Collection[tuple[int, int]]) -> Callable[[Foun
     return is_title
 
 
-def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> tuple[str, Counter[str]]:
-    """(the text with placeholders, the number of each kind); a text that was redacted before is unchanged.
+def redact(
+    text: str,
+    titles: Titles | None = None,
+    leave: Container[str] = (),
+    known: set[str] | None = None,
+    stated: bool = True,
+) -> tuple[str, Counter[str]]:
+    """(the text with placeholders, the number of each kind); a text that was redacted before is unchanged. Adds the
+    names that it finds to the `known` ones.
 
     A placeholder may expose a further match, so the search repeats until it finds nothing: a later search of the
     release finds nothing either.
     """
-    return _redact(text, titles, leave, set())
-
-
-def _redact(
-    text: str, titles: Titles | None, leave: Container[str], known: set[str], stated: bool = True
-) -> tuple[str, Counter[str]]:
-    """`redact`; adds the names that it finds to the known ones. `stated`: whether the text may state a handle."""
+    known = set() if known is None else known
     counts: Counter[str] = Counter()
     while matches := find(text, titles, leave, known, stated):
         parts, last_end = list[str](), 0
@@ -175,7 +176,7 @@ def redact_all(
         changed = []
         of_talks = places if talks is None else talks.gather(places)
         for text, talk, states in zip(texts.gather(places), of_talks, stated.gather(places), strict=True):
-            clean, kinds = _redact(text, _with_own(titles, own.get(talk, ())), leave, known[talk], states)
+            clean, kinds = redact(text, _with_own(titles, own.get(talk, ())), leave, known[talk], states)
             counts.update(kinds)
             changed.append(clean)
         return texts.clone().scatter(places, changed) if changed else texts
