@@ -105,5 +105,10 @@ def test_a_file_of_two_sources_is_told_by_its_conversations_and_not_by_their_cop
     path.write_text("\n".join(chat(f"b{n}", text) for n, text in enumerate(others)))
     ingest.mine(workspace, "opendialkg", path)
     path.write_text("\n".join(json.dumps({"prompt": text}) for text in (ASKED, *others)))
-    figures = ingest.mine(workspace, "saferec", path).counts.figures
-    assert str(figures["there_under_another_source"]).startswith("3 of 3 new conversations ask what one of opendialkg")
+    figures = [ingest.mine(workspace, "saferec", path).counts.figures for _ in range(2)]
+    warning = str(figures[0]["there_under_another_source"])  # every count was doubled without a word
+    assert warning.startswith("3 of 3 new conversations ask what one of opendialkg does")
+    assert warning.endswith("delete tables/conversations, and mine each file again under one source")
+    path.write_text("\n".join([chat("c", "Is there a musical with robots in it?"), chat("d", others[0])]))
+    figures.append(ingest.mine(workspace, "messages", path).counts.figures)
+    assert not any("there_under_another_source" in one for one in figures[1:])  # a rerun, and one of two

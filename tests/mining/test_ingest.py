@@ -61,21 +61,6 @@ def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, t
     assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1
 
 
-def test_a_better_rule_for_distress_holds_for_the_dumps_that_were_mined_before(cli, workspace, tmp_path, monkeypatch):
-    path = write(tmp_path / "all.ndjson", [submission(1, selftext="I am looking for a film. I want to kill myself")])
-
-    def withheld_count():
-        assert cli("mine", "reddit", path, "-C", workspace.root).code == 0
-        return len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS)))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(language, "crisis", lambda text: False)
-        patch.setattr(language, "rules", lambda: "of an earlier version", raising=False)
-        assert withheld_count() == 0
-    assert [withheld_count(), withheld_count()] == [1, 1]
-    assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
-
-
 def test_a_mark_of_distress_that_a_version_of_the_rule_misses_comes_back(cli, workspace, tmp_path, monkeypatch):
     """An equal row existed, so none was added: the row of the rule that missed it stayed last, and people read it."""
     path = tmp_path / "chats.jsonl"
@@ -128,22 +113,6 @@ def test_what_comes_again_with_other_facts_or_words_is_counted(cli, workspace, t
     assert results == counts
     stored = store.read(workspace, tables.CONVERSATIONS)
     assert stored["turns"].list.len().to_list() == turns and stored["accepted"].list.len().sum() == 0
-
-
-def test_a_file_that_is_mined_as_two_sources_is_told(cli, workspace, tmp_path):
-    """Every count was doubled without a warning."""
-    path = tmp_path / "chats.jsonl"
-    requests = ("A quiet film, no blood please", "Something with dragons for my son", "A comedy for a rainy day?")
-    path.write_text("\n".join(chat(str(n), text) for n, text in enumerate(requests)))
-    warnings = [
-        cli("mine", source, path, "-C", workspace.root, "--json").json.get("there_under_another_source", "")
-        for source in ("messages", "messages", "opendialkg", "opendialkg")
-    ]
-    assert warnings[2].startswith("3 of 3 new conversations ask what one of messages does")
-    assert warnings[2].endswith("delete tables/conversations, and mine each file again under one source")
-    assert not any((warnings[0], warnings[1], warnings[3]))  # a rerun adds nothing
-    path.write_text("\n".join([chat("9", "Is there a western with a happy end?"), chat("8", requests[0])]))
-    assert "there_under" not in cli("mine", "hf", path, "-C", workspace.root, "--json").out  # one of two
 
 
 def test_languages_that_are_as_frequent_stand_in_the_order_of_their_names():
@@ -296,13 +265,17 @@ def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     assert (result.code, result.json["added"]) == (0, 1), result.err
 
 
-def test_of_two_files_of_one_name_each_has_its_own_drops(workspace, tmp_path):
-    """The drops of the second file were listed under the first, which hid that nothing was taken from the second."""
+def test_what_of_which_file_was_left_out_is_told_in_python_too(workspace, tmp_path):
+    """The drops of the second file of a name were listed under the first, which hid that nothing of it was taken."""
     valid, broken = tmp_path / "2023" / "chats.jsonl", tmp_path / "2024" / "chats.jsonl"
-    for path, text in ((valid, chat("a", "A film?") + "\n{"), (broken, "{\n{")):
+    for path, text in ((valid, chat("a", "A film?", "Heat") + "\n{"), (broken, "{\n{")):
         path.parent.mkdir()
         path.write_text(text)
-    result = ingest.mine(workspace, "messages", [valid, broken])
+    result = ingest.mine(workspace, "messages", [valid, str(broken)])
+    assert (result.counts.added, result.counts.dropped) == (1, {"not JSON": 3})
+    left_out = [("2023/chats.jsonl", "not JSON", 1), ("2024/chats.jsonl", "not JSON", 2)]
+    assert result.drops.select("file", "reason", "rows").rows() == left_out
+    assert result.drops["example"][1].startswith("2024/chats.jsonl:1: ")
     assert "nothing of 2024/chats.jsonl was taken: 2 of 2 rows" in result.fault
     broken.write_text("{\n{\n" + chat("b", "A game?"))
     assert ingest.mine(workspace, "messages", [valid, broken]).fault is None
@@ -310,40 +283,18 @@ def test_of_two_files_of_one_name_each_has_its_own_drops(workspace, tmp_path):
     assert store.read(workspace, tables.DROPS)["place"].sort().to_list() == places
     mined = store.read(workspace, tables.CONVERSATIONS)
     assert mined["source_file"].to_list() == ["chats.jsonl"] * 2  # a manifest names no folder
-
-
-def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):
-    valid, broken = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    valid.write_text(chat("a", "hi", "Heat (1995)") + "\n{")
-    broken.write_text("{\n{")
-    result = ingest.mine(workspace, "messages", [valid, str(broken)])
-    assert (result.counts.added, result.counts.dropped) == (1, {"not JSON": 3})
-    left_out = [("good.jsonl", "not JSON", 1), ("bad.jsonl", "not JSON", 2)]
-    assert result.drops.select("file", "reason", "rows").rows() == left_out
-    assert result.drops["example"][1].startswith("bad.jsonl:1: ")
-    assert "nothing of bad.jsonl was taken: 2 of 2 rows" in result.fault
-    for array in (f"[{chat('a', 'hi')}]", f"[\n{chat('a', 'hi')}\n]"):  # as `json.dump` writes it, and as people do
-        broken.write_text(array)
+    for blank in ("", "\n"):  # as `json.dump` writes it, and as people do
+        broken.write_text(f"[{blank}{chat('a', 'A film?')}{blank}]")
         assert "write each of its objects on a line" in str(ingest.mine(workspace, "messages", broken).fault)
-    assert ingest.mine(workspace, "messages", str(valid)).fault is None
-    with pytest.raises(UsageError, match="no such source"):
-        ingest.mine(workspace, "letters", [valid])
-    with pytest.raises(UsageError, match="OURS"):
-        ingest.mine(workspace, "hf", [valid], columns={"talk": "dialog"})
 
 
-@pytest.mark.parametrize(
-    ("source", "option"),
-    [
-        ("messages", {"split": "train"}),
-        ("reddit", {"split": "test"}),
-        ("hf", {"workers": 2}),
-        ("redial", {"engine": "ray"}),
-    ],
-)
-def test_an_option_that_the_source_would_ignore_is_refused(workspace, tmp_path, source, option):
+def test_an_option_that_the_source_would_ignore_is_refused(workspace, tmp_path):
     """`mine messages --split test` mined every split."""
     (tmp_path / "chats.jsonl").write_text(chat("a", "A film?"))
-    with pytest.raises(UsageError, match=f"mine {source}: .*--{next(iter(option))}.* for `mine (hf|reddit)`"):
-        ingest.mine(workspace, source, tmp_path / "chats.jsonl", **option)
+    given = [("messages", {"split": "train"}), ("reddit", {"split": "test"}), ("hf", {"workers": 2})]
+    for source, option in (*given, ("redial", {"engine": "ray"})):
+        with pytest.raises(UsageError, match=f"mine {source}: .*--{next(iter(option))}.* for `mine (hf|reddit)`"):
+            ingest.mine(workspace, source, tmp_path / "chats.jsonl", **option)
+    with pytest.raises(UsageError, match="OURS"):
+        ingest.mine(workspace, "hf", tmp_path / "chats.jsonl", columns={"talk": "dialog"})
     assert store.read(workspace, tables.CONVERSATIONS).is_empty()

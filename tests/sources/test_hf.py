@@ -36,18 +36,13 @@ def test_the_cells_of_a_csv_hold_their_lists_as_json(cli, workspace, tmp_path):
     """No CSV gave a conversation: its cells are text, and only lists were accepted."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
     valid = {"id": "a", "messages": json.dumps(CHAT["dialog"]), "accepted": '["Heat (1995)"]'}
-    path = save(tmp_path / "chats.csv", [valid, {"id": "b", "messages": "hello"}])
+    # one user without a number made all others 7.0, and their conversations were dropped as `wrong type`
+    users = ({"user": 7}, {"user": ""}, {"user": 8, "messages": "hello"})
+    path = save(tmp_path / "chats.csv", [valid | user | {"id": n} for n, user in enumerate(users)])
     summary = cli("mine", "hf", path, "-C", workspace.root, "--json").json
-    assert (summary["added"], summary["dropped"]) == (1, {"wrong type": 1})
-    assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [["title:Heat (1995)"]]
-
-
-def test_numbers_beside_a_blank_cell_are_ids_too(tmp_path):
-    """One user without a number made all others 7.0, and their conversations were dropped as `wrong type`."""
-    pytest.importorskip("datasets", reason=NO_DATASETS)
-    talk = json.dumps(CHAT["dialog"])
-    path = save(tmp_path / "chats.csv", [{"id": n, "messages": talk, "user": u} for n, u in enumerate((7, "", 8))])
-    assert hf.read(str(path), {}, "train").rows["seeker"].to_list() == ["7", None, "8"]
+    assert (summary["added"], summary["dropped"]) == (2, {"wrong type": 1})
+    assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [["title:Heat (1995)"]] * 2
+    assert hf.read(str(path), {}, "train").rows["seeker"].to_list() == ["7", None]
     long = hf.of_rows("hf:ns/chats", [CHAT | {"n": n} for n in (7.0, 7.5, 1e16)], MAP)  # the last has lost a digit
     assert (long.rows["source_id"].to_list(), long.drops["reason"].to_list()) == (["7"], ["wrong type"] * 2)
 
@@ -126,18 +121,18 @@ def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace,
         assert cli("mine", "hf", split_of(tmp_path / str(code), *talks), "-C", workspace.root).code == code
 
 
-@pytest.mark.parametrize(
-    ("name", "told"), [("chats", "no kind of file"), ("chats.txt", "no kind of file"), ("chats.jsonl", "no rows in it")]
-)
-def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
-    cli, workspace, tmp_path, monkeypatch, name, told
-):
+def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(cli, workspace, tmp_path, monkeypatch):
     """`chats.txt` was searched on the Hub as a dataset called txt."""
     datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-    (tmp_path / name).write_text("")
-    result = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
-    assert (result.code, told in result.err, result.err.count("\n")) == (1, True, 1), result.err
+    for name, told in {
+        "chats": "no kind of file",
+        "chats.txt": "no kind of file",
+        "chats.jsonl": "no rows in it",
+    }.items():
+        (tmp_path / name).write_text("")
+        result = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
+        assert (result.code, told in result.err, result.err.count("\n")) == (1, True, 1), result.err
 
 
 def test_the_folder_one_stands_in_and_one_of_several_shapes(cli, workspace, tmp_path, monkeypatch):
@@ -155,10 +150,7 @@ def test_the_folder_one_stands_in_and_one_of_several_shapes(cli, workspace, tmp_
     assert (run.code, run.err.count("\n")) == (1, 1) and "of several shapes, some with messages, others with" in run.err
 
 
-@pytest.mark.parametrize("where", ["../secret.jsonl", "sub/../../secret.jsonl", "{there}"])
-def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(
-    cli, workspace, tmp_path, monkeypatch, where
-):
+def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(cli, workspace, tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -175,7 +167,7 @@ def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(
     assert cli(*command).code == 0
     files = [path for place in (cache, tmp_path / "tmp") for path in place.rglob("*") if path.is_file()]
     assert not [path for path in files if b"canary-4711" in path.read_bytes()]
-    target = where.format(there=tmp_path / "secret.jsonl")
-    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {target}\n---\n")
-    result = cli(*command)
-    assert (result.code, result.err.count("\n"), "which is not in it" in result.err) == (1, 1, True), result.err
+    for target in ("../secret.jsonl", "sub/../../secret.jsonl", tmp_path / "secret.jsonl"):
+        (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {target}\n---\n")
+        result = cli(*command)
+        assert (result.code, result.err.count("\n"), "which is not in it" in result.err) == (1, 1, True), result.err

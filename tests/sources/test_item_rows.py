@@ -82,7 +82,7 @@ def test_a_wrong_delimiter_and_a_missing_column_are_one_line(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ["csv", "imdb", "demo"])  # by commas, by tabs, and JSON: the others read as `csv`
 def test_a_line_of_a_hundred_megabytes_costs_one_row(tmp_path, name):
     reader, filename, header, row = READERS[name]
     path = tmp_path / filename

@@ -48,14 +48,10 @@ def test_openai_messages_without_an_id_are_named_by_what_they_say(tmp_path):
     assert result.figures == {"empty_messages_left_out": 1, "tool_messages_left_out": 1}
 
 
-def test_a_blank_user_is_nobody(tmp_path):
-    """Otherwise all rows with an empty cell would be one person, of whom a release keeps only the latest split."""
+def test_a_blank_user_or_id_is_none(tmp_path):
+    """All rows with an empty cell would be one person, of whom a release keeps only the latest split, or one row."""
     rows = [{"messages": [said("user", f"film {user}")], "user": user} for user in ("", " ", " u7 ", 7)]
     assert read(tmp_path, *rows).rows["seeker"].to_list() == [None, None, "u7", "7"]
-
-
-def test_a_blank_id_is_none(tmp_path):
-    """Otherwise only one row with an empty cell would stay, and the others would be dropped as `same id`."""
     rows = [{"messages": [said("user", text)], "id": name} for text, name in (("a", ""), ("b", " "), ("c", None))]
     bare = [{"messages": row["messages"]} for row in rows]
     ids = read(tmp_path, *rows).rows["source_id"].to_list()

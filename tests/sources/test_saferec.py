@@ -75,12 +75,9 @@ def test_what_the_system_or_the_benchmark_said_is_nobodys_evidence(cli, workspac
 
 
 BAD = {  # source -> a file without a valid row
-    "redial": ("x.jsonl", '{"a": 1}\n{"a": 2}\n'),
     "messages": ("x.jsonl", '{"messages": 5}\n{"messages": 5}\nno json\n'),
     "saferec": ("x.json", '{"samples": [{"prompt": 1}, {"prompt": 2}]}'),
     "inspired": ("x.tsv", "dialog_id\tturn_id\tutt_id\tutt_id_dialog\tspeaker\ttext\tmovies\tmovie_dict\na\n"),
-    "ccpe": ("x.csv", 'dialog_id,utterance_index,speaker,text\na,b,USER,"hi"\n'),
-    "hf": ("x.jsonl", '{"messages": 5}\n'),
     "reddit": ("RS_2022-10.ndjson", "no json\nno json\n"),
 }
 
