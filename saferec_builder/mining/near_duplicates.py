@@ -57,8 +57,6 @@ def _clustered(requests: pl.DataFrame) -> pl.DataFrame:
 
 def similar(texts: pl.Series) -> list[tuple[int, int]]:
     """Pairs of row numbers of distinct texts whose word triples are at least SAME alike."""
-    if texts.len() < 2:
-        return []
     from rensa import RMinHashLSH
 
     index = RMinHashLSH(threshold=SAME, num_perm=_BANDS * _ROWS, num_bands=_BANDS)

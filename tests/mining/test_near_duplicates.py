@@ -73,6 +73,7 @@ def test_short_and_empty_texts():
     assert found(table(a="", b="hi", c="hi there", d="hi")) == {"b": ("b", 0), "d": ("b", 0)}
     assert found(table(a="hi")) == found(table(a="???", b="...", c="")) == {}
     assert found(table()) == {}
+    assert duplicates.similar(pl.Series(["a b c d", "x y", "a b c d"])) == [(0, 2)]  # whatever text stands before
 
 
 def test_recall_of_the_bands():

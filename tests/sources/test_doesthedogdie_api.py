@@ -61,9 +61,11 @@ def test_fetch_asks_for_what_matters_most_and_goes_on_where_it_stopped(cli, film
 def test_fetch_waits_for_a_busy_site_and_keeps_what_came(cli, films, monkeypatch):
     monkeypatch.setenv("DDD_API_KEY", "secret")
     monkeypatch.setattr(fetch.Site, "sleep", lambda self, seconds: None)
-    heat = {"title": "Heat", "year": 1995, "domain": "film", "refs": ["imdb:tt0113277"]}
-    with double(503, 429, 200) as (_, base):
-        assert fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)["item"]["id"] == 7
+    heat, waits = {"title": "Heat", "year": 1995, "domain": "film", "refs": ["imdb:tt0113277"]}, list[float]()
+    with double(503, 429, 200) as (requests, base):
+        assert fetch.media(fetch.Site("k", base, 0.5, waits.append), heat)["item"]["id"] == 7
+    assert waits == [0, 0, 0.5, 0, 0.5, 0.5]  # Retry-After is 0, and a pause stands between two requests
+    assert not any("?q=" in path for path, _ in requests)  # its id is enough
     with double(*[500] * 9) as (requests, base), pytest.raises(SourceError, match="HTTP 500 after 5 tries"):
         fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)
     assert len(requests) == 5
