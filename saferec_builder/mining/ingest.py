@@ -46,21 +46,13 @@ class MineResult:
 
     counts   of conversations, with the reasons of the dropped ones
     drops    (file, reason, rows, example): a summary of what was left out; the table `drops` has the rows
-    unmet    a message about rows of removals.csv that name nobody, so that they removed nobody; else None
-    unread   a message about a file that gave nothing (a wrong source, probably), or if all are empty; else None
-    broken   a message about a file that could not be read to its end; else None
+    fault    the first problem to fix, as the run did not do all that it was asked for (what was mined stays): a file
+             that could not be read to its end, rows of removals.csv that name nobody, a file that gave nothing; or None
     """
 
     counts: Counts
     drops: pl.DataFrame
-    unmet: str | None
-    unread: str | None
-    broken: str | None = None
-
-    @property
-    def fault(self) -> str | None:
-        """The first problem to fix: what was mined stays, but the run did not do all that it was asked for."""
-        return self.broken or self.unmet or self.unread
+    fault: str | None
 
 
 def mine(
@@ -123,12 +115,12 @@ def _mine(
     if warning := clusters.doubled_source_warning(ws, tally.new):
         figures["there_under_another_source"] = warning
     drops = tally.summary()
-    unread, broken = _unread(source, drops, tally.taken), None
-    for example in drops.filter(reason=dumps.UNREADABLE)["example"].head(1):
-        broken = f"mine: {example}: what came before it was mined: get this file whole, and mine it again"
+    broken = drops.filter(reason=dumps.UNREADABLE)["example"].head(1)
+    faults = [f"mine: {file}: what came before it was mined: get this file whole, and mine it again" for file in broken]
+    faults += filter(None, (withheld.unmatched_removals(ws), _unread(source, drops, tally.taken)))
     if not tally.kept and drops.is_empty() and not figures.get("lines"):
-        unread = f"mine {source}: no row in {', '.join(map(str, paths))}: expected conversations: nothing was mined"
-    return MineResult(tally.counts(drops, figures), drops, withheld.unmatched_removals(ws), unread, broken)
+        faults += [f"mine {source}: no row in {', '.join(map(str, paths))}: expected conversations: nothing was mined"]
+    return MineResult(tally.counts(drops, figures), drops, next(iter(faults), None))
 
 
 @dataclass
