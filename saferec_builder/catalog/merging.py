@@ -46,13 +46,6 @@ class ItemRow(TypedDict):
     plot: str | None
 
 
-class _ItemDraft(ItemRow):
-    """An item made of merged rows, with the trust in each of its refs."""
-
-    n: int
-    trust: list[int]
-
-
 @dataclass
 class _Groups:
     """Rows that share a key, in the order of their refs, so that the order of adding them decides nothing; and how they
@@ -106,11 +99,9 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """
     keyed = _keyed(rows)
     groups = _grouped(keyed, _refs_ruled(rows, "joined"))
-    singles = _singles(keyed.filter(~pl.col("touched")))
     row_groups = [[groups.rows[n] for n in members] for members in groups.members()]
-    schema = pl.Schema({"n": pl.UInt32(), **ITEMS, "trust": pl.List(pl.Int32())})
-    merged = pl.DataFrame([_item(group) for group in row_groups], schema)
-    items = pl.concat([singles, merged]).sort("n")
+    first = {row["n"]: rows[0]["n"] for rows in row_groups for row in rows}
+    items = _items(keyed.with_columns(group=pl.col("n").replace(first)))
     # the item ids that rows had before they merged: a review of such an item is one of the merged item
     former = [(f"item:{_item_id(row)}", _item_id(rows[0])) for rows in row_groups for row in rows[1:]]
     links = pl.concat([_links(items), pl.DataFrame(former, schema=LINKS, orient="row")])
@@ -176,23 +167,25 @@ def _refs_ruled(rows: pl.DataFrame, word: str) -> list[tuple[str, ...]]:
 
 
 def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with `n`, their title `key`, and `touched`: they share an id or that key, or a person joined them."""
+    """The rows with `n`, the keys of their title, `free` (nobody set them apart) and `touched`: they share an id or a
+    key, or a person joined them."""
     keyed = rows.filter(pl.col("source") != APART).with_row_index("n").with_columns(ref=REF)
-    free = ~pl.col("ref").is_in([ref for (ref,) in _refs_ruled(rows, APART)])
-    joined = [ref for pair in _refs_ruled(rows, "joined") for ref in pair]
-    keys = pl.Series("key", map(_title_key, keyed["title"], keyed["year"], keyed["domain"]), pl.String)
-    aliases = pl.Series("alias_keys", map(_alias_keys, keyed["title"], keyed["year"], keyed["domain"]), _TEXTS)
-    keyed = keyed.with_columns(keys, aliases).with_columns(pl.when(free).then("key"), pl.when(free).then("alias_keys"))
-    aliased = keyed.select("n", key="alias_keys").explode("key").join(keyed.select("key"), "key", "semi")
+    keyed = keyed.with_columns(free=~pl.col("ref").is_in([ref for (ref,) in _refs_ruled(rows, APART)]))
+    free, joined = keyed.filter("free"), [ref for pair in _refs_ruled(rows, "joined") for ref in pair]
+    titled = free.select("n", "title", "year", "domain")
+    keys = titled.select("n", key=pl.Series([_title_key(*title) for _, *title in titled.iter_rows()], dtype=pl.String))
+    bracketed = titled.filter(pl.col("title").str.contains(r"[(\[]"))
+    pairs = [(n, key) for n, *title in bracketed.iter_rows() for key in _alias_keys(*title)]
+    aliases = pl.DataFrame(pairs, schema=keys.schema, orient="row")
+    aliased = aliases.join(keys, "key", "semi")
     all_refs = pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique()
-    shared = keyed.filter(free).select("n", refs=all_refs).explode("refs")
-    sharing = shared.filter(pl.col("refs").is_duplicated())["n"].unique()
-    named = pl.col("key").is_duplicated() | pl.col("key").is_in(aliased["key"].implode())
-    same_key = named & pl.col("key").is_not_null()
-    sharing = pl.concat([sharing, aliased["n"]])
-    return keyed.with_columns(
-        touched=same_key | pl.col("n").is_in(sharing.implode()) | pl.col("ref").is_in(joined), free=free
-    )
+    shared = free.select("n", refs=all_refs).explode("refs")
+    sharing = [shared.filter(pl.col("refs").is_duplicated())["n"], aliased["n"]]
+    named = keys.drop_nulls().filter(pl.col("key").is_duplicated() | pl.col("key").is_in(aliased["key"].implode()))
+    touched = pl.concat([*sharing, named["n"]]).unique()
+    keyed = keyed.join(keys, "n", "left", maintain_order="left")
+    keyed = keyed.join(aliases.group_by("n").agg(alias_keys="key"), "n", "left", maintain_order="left")
+    return keyed.with_columns(touched=pl.col("n").is_in(touched.implode()) | pl.col("ref").is_in(joined))
 
 
 def _grouped(keyed: pl.DataFrame, joined: Iterable[tuple[str, ...]]) -> _Groups:
@@ -308,54 +301,49 @@ def _item_id(row: Row) -> str:
     return tables.digest("item", row["source"], row["source_id"])
 
 
-def _singles(rows: pl.DataFrame) -> pl.DataFrame:
-    """The items of rows that share nothing, as from `_item`, but column by column: most rows of a large catalog."""
-    names = map(tables.digest, ["item"] * rows.height, rows["source"], rows["source_id"])
-    aliases = [
-        [name for name in dict.fromkeys(aliases or ()) if name != title] if aliases else []
-        for title, aliases in zip(map(titles.spoken, rows["title"]), rows["aliases"].to_list(), strict=True)
-    ]
-    refs = pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique(maintain_order=True)
-    trust = pl.when("free").then(pl.col("source").replace_strict(TRUST, default=3)).otherwise(0).cast(pl.Int32)
-    return rows.select(
-        "n",
-        pl.Series("item", names, pl.String),
-        "domain",
-        pl.Series("title", map(titles.spoken, rows["title"]), pl.String),
-        "year",
-        refs.alias("refs"),
-        pl.Series("aliases", aliases, _TEXTS),
-        pl.Series("genres", [_genres(genres or ()) for genres in rows["genres"].to_list()], _TEXTS),
-        pl.when(pl.col("plot") != "").then("plot"),
-        pl.concat_list(pl.lit(_OWN, pl.Int32), trust.repeat_by(refs.list.len() - 1)).alias("trust"),
+def _items(rows: pl.DataFrame) -> pl.DataFrame:
+    """ITEMS with the `trust` in each ref, one per `group` of rows: column by column, for catalogs are large."""
+    rows = rows.with_columns(pl.Series("title", map(titles.spoken, rows["title"]), pl.String))
+    items = rows.group_by("group", maintain_order=True).agg(
+        pl.col("source", "source_id", "domain", "title").first(),
+        pl.col("year").drop_nulls().first(),
+        pl.col("plot").filter(pl.col("plot") != "").first(),
     )
+    names = map(tables.digest, ["item"] * items.height, items["source"], items["source_id"])
+    columns = [_refs_of(rows), _aliases_of(rows, items), _genres_of(rows)]
+    items = items.with_columns(pl.Series("item", names, pl.String))
+    for column in columns:
+        items = items.join(column, "group", "left", maintain_order="left")
+    return items.with_columns(pl.col("aliases", "genres").fill_null([]))
 
 
-def _item(rows: Sequence[Row]) -> _ItemDraft:
-    first = rows[0]
-    year = next((row["year"] for row in rows if row["year"] is not None), None)
-    title = titles.spoken(first["title"])
-    # with the source's year if it differs from the item's, so that this year is found, too
-    names = [titles.spoken(r["title"]) + (f" ({r['year']})" if r["year"] not in (None, year) else "") for r in rows]
-    aliases = [alias for row in rows for alias in row["aliases"] or ()]
-    trust: dict[str, int] = {}
-    for row in rows:
-        for ref in (row["ref"], *_claims(row)):
-            trust[ref] = max(trust.get(ref, 0), _OWN if ref == row["ref"] else TRUST.get(row["source"], 3))
-    return {
-        "n": first["n"],
-        "item": _item_id(first),
-        "domain": first["domain"],
-        "title": title,
-        "year": year,
-        "refs": list(trust),
-        "aliases": [name for name in dict.fromkeys([*names, *aliases]) if name != title],
-        "genres": _genres([genre for row in rows for genre in row["genres"] or ()]),
-        "plot": next((row["plot"] for row in rows if row["plot"]), None),
-        "trust": list(trust.values()),
-    }
+def _refs_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """group, refs, trust: each ref once, with the most trust in it. A row that a person set apart gives its ids to no
+    item of other rows (`_claims`), and to its own as a last resort."""
+    claimed = pl.col("free") | (pl.len().over("group") == 1)
+    trust = pl.when("free").then(pl.col("source").replace_strict(TRUST, default=3)).otherwise(0)
+    refs = rows.select("group", own="ref", trust=trust, ref=pl.when(claimed).then("refs"))
+    refs = refs.with_columns(ref=pl.concat_list("own", pl.col("ref").fill_null([]))).explode("ref")
+    trusts = pl.when(pl.col("ref") == pl.col("own")).then(_OWN).otherwise("trust").cast(pl.Int32)
+    best = refs.group_by("group", "ref", maintain_order=True).agg(trust=trusts.max())
+    return best.group_by("group", maintain_order=True).agg(refs="ref", trust="trust")
 
 
-def _genres(genres: Sequence[str]) -> list[str]:
-    """Each genre once, in its first spelling."""
-    return list(reversed({genre.casefold(): genre for genre in reversed(genres)}.values()))
+def _aliases_of(rows: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    """group, aliases: the other titles of its rows, then their aliases. A title of another year than the item's has its
+    year with it, so that this year is found, too."""
+    rows = rows.join(items.select("group", called="title", dated="year"), "group", maintain_order="left")
+    other_year = pl.format(" ({})", pl.when(pl.col("year") != pl.col("dated")).then("year"))
+    titled = rows.select("group", "called", alias=pl.col("title") + other_year.fill_null(""))
+    aliased = rows.select("group", "called", alias="aliases").explode("alias")
+    other = pl.concat([titled, aliased]).filter(pl.col("alias") != pl.col("called")).unique(maintain_order=True)
+    return other.group_by("group", maintain_order=True).agg(aliases="alias")
+
+
+def _genres_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """group, genres: each genre once, in its first spelling and at its last place."""
+    genres = rows.select("group", genre="genres").explode("genre").drop_nulls().with_row_index("last")
+    folded = {genre: genre.casefold() for genre in genres["genre"].unique()}
+    spelt = genres.group_by("group", pl.col("genre").replace(folded).alias("folded"), maintain_order=True)
+    once = spelt.agg(pl.col("genre").first(), pl.col("last").last()).sort("last")
+    return once.group_by("group", maintain_order=True).agg(genres="genre")

@@ -17,16 +17,20 @@ TAXONOMY = traits.load()
 
 
 def test_rows_that_share_an_external_id_are_one_item():
+    details = {"genres": ["Drama", "War", "drama"], "aliases": ["Der Postmann", "The Postman (Il Postino)"]}
     items, links = merged(
-        ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:11010"]),
-        ("redial:7", "Il postino", None, ["imdb:tt0110877"], {"plot": "A poet and his postman.", "genres": ["drama"]}),
+        ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:11010"], details),
+        ("redial:7", "Il postino", 1995, ["imdb:tt0110877"], {"plot": "A poet and his postman.", "genres": ["drama"]}),
+        ("csv:2", "Big", None),
     )
-    item = items.row(0, named=True)
-    assert items.height == 1
+    item, alone = items.to_dicts()
     assert (item["title"], item["year"], item["plot"]) == ("The Postman (Il Postino)", 1994, "A poet and his postman.")
     assert item["item"] == tables.digest("item", "movielens", "1")
     assert item["refs"] == ["movielens:1", "imdb:tt0110877", "tmdb:11010", "redial:7"]
+    # a title of another year has it; of a genre the first spelling, and the last place
+    assert (item["aliases"], item["genres"]) == (["Il postino (1995)", "Der Postmann"], ["War", "Drama"])
     assert {"movielens:1", "redial:7", "imdb:tt0110877", "tmdb:11010"} < set(links["ref"])
+    assert list(alone.values())[2:] == ["Big", None, ["csv:2"], [], [], None]
 
 
 def test_rows_of_one_title_year_and_domain_are_one_item():
@@ -337,18 +341,3 @@ def test_no_rows_no_items():
     assert (items.height, links.height) == (0, 0)
     oracle, risk = catalog.risks(items, links, tables.WARNINGS.empty, TAXONOMY)
     assert (len(oracle.items), risk.shape) == (0, (0, 20))
-
-
-def test_a_row_alone_becomes_the_same_item_as_one_in_company():
-    """Most rows share nothing and become items by column operations; the result equals that of merged rows."""
-    details = {"genres": ["Drama", "War", "drama"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
-    full = ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:1"], details)
-    bare = ("csv:2", "Big", None, [], {})
-    for row in (full, bare):
-        items, links = merged(row)
-        twin = (f"demo:{row[0][-1]}", row[1], row[2], row[3] or ["tmdb:9"], {})
-        pair, _ = merged((*row[:3], row[3] or ["tmdb:9"], row[4]), twin)
-        assert pair.height == 1
-        assert items.drop("refs").equals(pair.drop("refs"))
-        assert items["refs"].to_list() == [[row[0], *row[3]]]
-        assert links.height == 2 + len(row[3])
