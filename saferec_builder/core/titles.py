@@ -189,9 +189,12 @@ def names(title: str, aliases: Iterable[str]) -> frozenset[str]:
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
     """Builds an Index from (item id, title, year, domain, aliases); every form of title and aliases finds the item.
 
-    An alias may have its own year ("Alien (1980)", where a source dates the item differently).
+    An alias may have its own year ("Alien (1980)", where a source dates the item differently). Where another item has
+    that title and year itself, it is the one that is meant.
     """
     result = Index()
+    own: set[tuple[str, tuple[int | None, str]]] = set()
+    redated: list[tuple[str, tuple[int | None, str, str]]] = []
     for item, title, year, domain, aliases in items:
         keys: dict[tuple[str, int | None], None] = {}
         for name, own_year in ((title, None), *map(split_year, aliases)):
@@ -201,6 +204,12 @@ def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> I
                 result.spelt[name.lower()] = result.by_title.setdefault(name_forms[0], [])
         for form, own_year in keys:
             result.by_title.setdefault(form, []).append((own_year, domain, item))
+            if own_year != year:
+                redated.append((form, (own_year, domain, item)))
+        own.add((normal(title), (year, domain)))
+    for form, row in redated:
+        if (form, row[:2]) in own:
+            result.by_title[form].remove(row)
     return result
 
 
