@@ -102,7 +102,7 @@ def _votes(judged: Judged) -> list[Step]:
     clears = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
     lines = []
     for n, (topic, key) in enumerate(zip(topics, judging.keys(topics), strict=True)):
-        rows = statements.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
+        rows = statements.filter(kind="topic", key=key)
         if rows.is_empty():
             if judged.word == "unknown" and topic in trait.core:
                 lines.append(Step(f"{topic} [core]: no answer; without one votes cannot clear this item"))
@@ -151,7 +151,7 @@ def _classes(judged: Judged) -> list[Step]:
                 outvoted &= _not_true(statements.filter("exact"), trait, row["asked"], rule, judged.voters)
             effect = "would violate, but votes say that it is not true" if outvoted else "violates"
         text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {precision}: {effect}"
-        rows = statements.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
+        rows = statements.filter(kind=row["kind"], key=row["key"])
         lines.append(judged.step(text, rows, *["violated"] * (effect == "violates")))
     return lines
 
@@ -167,9 +167,7 @@ def _guide(judged: Judged) -> list[Step]:
     weighed = [(GUIDE[n], w, severities[n]) for n, w in enumerate(trait.guide) if w > 0]
     if not weighed or all(np.isnan(s) for _, _, s in weighed):
         return []
-    rows = judged.statements.filter(
-        (pl.col("kind") == "guide") & pl.col("key").is_in([category for category, *_ in weighed])
-    )
+    rows = judged.statements.filter(pl.col("key").is_in([category for category, *_ in weighed]), kind="guide")
     missing = [category for category, _, s in weighed if np.isnan(s)]
     if missing:
         return [judged.step(f"guide: {', '.join(missing)} not rated, so it says nothing", rows)]
@@ -181,7 +179,7 @@ def _guide(judged: Judged) -> list[Step]:
 
 
 def _descriptors(judged: Judged) -> list[Step]:
-    trait, rows = judged.trait, judged.statements.filter(pl.col("kind") == "esrb")
+    trait, rows = judged.trait, judged.statements.filter(kind="esrb")
     descriptors = rows["key"].unique().sort().to_list()
     if not descriptors or not trait.esrb:
         return []
@@ -198,5 +196,5 @@ def _people(judged: Judged) -> list[Step]:
     answer = int(judging.reviewed(judged.statements, judged.trait, 1)[0])
     if not answer:
         return []
-    rows = judged.statements.filter((pl.col("kind") == "review") & (pl.col("key") == judged.trait.slug))
+    rows = judged.statements.filter(kind="review", key=judged.trait.slug)
     return [judged.step(f"reviewers: {'yes' if answer > 0 else 'no'}", rows, "violated" if answer > 0 else "clear")]

@@ -190,19 +190,14 @@ def explained(
     statements = all_statements.filter(pl.col("item") == item).with_columns(row=pl.lit(0))
     voters = judging.voters(all_statements, taxonomy.topics)
     risk, codes = judging.judge(statements, taxonomy.traits, rule, 1, voters)
-    traits = tuple(
-        TraitRisk(
-            trait.slug,
-            _number(risk[0, n]),
-            violations.VERDICTS[codes[0, n]],
-            steps(Judged(statements, trait, rule, voters, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
-        )
-        for n, trait in enumerate(taxonomy.traits)
+    of_traits = [
+        Judged(statements, trait, rule, voters, violations.VERDICTS[code], _number(value))
+        for trait, value, code in zip(taxonomy.traits, risk[0], codes[0], strict=True)
         if not statements.filter(speaks_for(trait)).is_empty()
-    )
-    return Explained(
-        cast("ItemRow", items.row(by_predicate=pl.col("item") == item, named=True)), statements.select(SHOWN), traits
-    )
+    ]
+    traits = tuple(TraitRisk(j.trait.slug, j.risk, j.word, steps(j)) for j in of_traits)
+    row = cast("ItemRow", items.row(by_predicate=pl.col("item") == item, named=True))
+    return Explained(row, statements.select(SHOWN), traits)
 
 
 def resolved(

@@ -4,7 +4,6 @@ reads  items, links, the oracle, conversations, their seekers' traits (labels an
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -12,24 +11,14 @@ from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import Oracle
 
 USES = pl.Schema({"conversation": pl.String, "item": pl.String})
-_COLUMNS: dict[str, Any] = {
-    "item": pl.String,
-    "title": pl.String,
-    "year": pl.Int32,
-    "domain": pl.String,
-    "refs": pl.List(pl.String),
-    "waiting": pl.UInt32,
-    "conversations": pl.UInt32,
-    "unknown": pl.List(pl.String),
-}
-GAPS = pl.Schema(_COLUMNS)
+_TEXT, _NUMBER, _TEXTS = pl.String(), pl.UInt32(), pl.List(pl.String)
+_ITEM: dict[str, pl.DataType] = {"item": _TEXT, "title": _TEXT, "year": pl.Int32(), "domain": _TEXT, "refs": _TEXTS}
+GAPS = pl.Schema({**_ITEM, "waiting": _NUMBER, "conversations": _NUMBER, "unknown": _TEXTS})
 
 
 def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
     """(conversation, item) of the refs that link to an item."""
-    links = pl.DataFrame(
-        {"ref": list(linked), "item": list(linked.values())}, schema={"ref": pl.String, "item": pl.String}
-    )
+    links = pl.DataFrame(list(linked.items()), {"ref": _TEXT, "item": _TEXT}, orient="row")
     return named.join(links, "ref", maintain_order="left").select(USES.names()).unique(maintain_order=True)
 
 
@@ -51,9 +40,7 @@ def gaps(items: pl.DataFrame, oracle: Oracle, used: pl.DataFrame, wanted: pl.Dat
     judged = [item for item in dict.fromkeys(used["item"]) if item in oracle.items]
     codes = oracle.codes[[oracle.row(item) for item in judged]]
     unknown = [[slugs[n] for n in (row == violations.UNKNOWN).nonzero()[0]] for row in codes]
-    open_ = pl.DataFrame(
-        {"item": judged, "unknown": unknown}, schema={"item": pl.String, "unknown": pl.List(pl.String)}
-    )
+    open_ = pl.DataFrame({"item": judged, "unknown": unknown}, schema={"item": _TEXT, "unknown": _TEXTS})
     touched = used.group_by("item", maintain_order=True).agg(pl.len().alias("conversations"))
     pairs = used.join(wanted, "conversation").join(
         open_.explode("unknown"), left_on=["item", "trait"], right_on=["item", "unknown"]

@@ -148,11 +148,8 @@ def topic_key() -> pl.Expr:
 
 def voters(statements: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
     """The voters on each of these topics and on each rare one, learnt from the votes on every item; by `key`."""
-    rows = (
-        counts(statements)
-        .filter(pl.col("yes") + pl.col("no") > 0)
-        .sort(pl.col("yes") + pl.col("no"), maintain_order=True)
-    )
+    votes = pl.col("yes") + pl.col("no")
+    rows = counts(statements).filter(votes > 0).sort(votes, maintain_order=True)
     pairs = tables.last(rows, "item", "key").group_by("key", "yes", "no").len().sort("key", "yes", "no")
     topic_keys = keys(topics)
     by_key = {str(key): group for (key,), group in pairs.group_by("key", maintain_order=True)}
@@ -164,7 +161,7 @@ def voters(statements: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]
 def counts(statements: pl.DataFrame) -> pl.DataFrame:
     """(item, row, key, yes, no) of the votes on each item and topic: the sum over all pages, and each count without a
     page by itself. One item and topic may have several, which may come from the same people."""
-    votes = statements.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
+    votes = statements.filter(pl.col("answer").is_null(), kind="topic")
     # without a page, or at a place in one
     alone = pl.col("url").is_null() | pl.col("url").str.contains("#", literal=True)
     group_key = pl.when(alone).then("warning").otherwise(pl.col("exact").cast(pl.String)).alias("apart")
@@ -185,7 +182,7 @@ def topic_truth(
         np.fmax.at(share, cells, violations.p_yes(yes, no, rule))
         if key in voters:
             np.fmax.at(p_true, cells, vote_model.posterior(voters[str(key)], yes, no))
-    rows = statements.filter((pl.col("kind") == "topic") & pl.col("answer").is_in(["yes", "no"]))
+    rows = statements.filter(pl.col("answer").is_in(["yes", "no"]), kind="topic")
     rows = rows.join(keys, "key", maintain_order="left")
     cells, answers = (rows["row"].to_numpy(), rows["column"].to_numpy()), (rows["answer"] == "yes").cast(pl.Float64)
     for table in (share, p_true):
@@ -195,7 +192,7 @@ def topic_truth(
 
 def severity(statements: pl.DataFrame, n: int) -> NDArray[np.float64]:
     """Items x categories of GUIDE: the worst severity that a parents' guide states; NaN if none does."""
-    guide = statements.filter((pl.col("kind") == "guide") & pl.col("key").is_in(GUIDE))
+    guide = statements.filter(pl.col("key").is_in(GUIDE), kind="guide")
     rated = np.full((n, len(GUIDE)), np.nan)
     columns = np.array([GUIDE.index(key) for key in guide["key"]], int)
     np.fmax.at(rated, (guide["row"].to_numpy(), columns), guide["severity"].cast(pl.Float64).to_numpy())
@@ -244,12 +241,8 @@ def class_keys(topics: Sequence[str]) -> pl.DataFrame:
 def _class_rules() -> pl.DataFrame:
     """kind, key, answers (the key of a topic), right, read and precision of every class rule."""
     rules = class_rules.rules()
-    columns = {
-        "kind": [r.kind for r in rules],
-        "key": keys([r.key for r in rules]),
-        "answers": keys([r.topic for r in rules]),
-    }
-    return pl.DataFrame({**columns, **{c: [getattr(r, c) for r in rules] for c in ("right", "read", "precision")}})
+    columns = {c: [getattr(rule, c) for rule in rules] for c in ("kind", "key", "topic", "right", "read", "precision")}
+    return pl.DataFrame(columns | {"key": keys(columns["key"]), "answers": keys(columns["topic"])}).drop("topic")
 
 
 def keys(topics: Sequence[str]) -> list[str]:
@@ -259,7 +252,7 @@ def keys(topics: Sequence[str]) -> list[str]:
 
 def reviewed(statements: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
     """1 if reviewers said that the item violates the trait, -1 if they said that it does not, else 0."""
-    review = statements.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug))
+    review = statements.filter(kind="review", key=trait.slug)
     answers = np.zeros(n, np.int8)
     for answer, code in (("no", -1), ("yes", 1)):  # the worse one comes last and overwrites the other
         answers[review.filter(answer=answer)["row"].to_numpy()] = code

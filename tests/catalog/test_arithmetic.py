@@ -47,9 +47,9 @@ def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
 )
 def test_a_reason_that_votes_overrule_is_not_said_to_violate(voted, does, verdict):
     votes = [statement(ref, BLOOD, yes=yes, no=no) for ref, yes, no in voted]
-    explanation = gore(statement(ALIEN, VIOLENCE, "reason", yes=None, no=None), *votes)
-    (step,) = (step for step in texts(explanation) if VIOLENCE in step)
-    assert (explanation.verdict, step.rsplit(": ", 1)[1]) == (verdict, does)
+    explanation = gore(statement(ALIEN, VIOLENCE, "reason"), statement(ALIEN, "toy", "reason"), *votes)
+    (step,) = (step for step in explanation.steps if VIOLENCE in step.text)
+    assert (explanation.verdict, step.text.rsplit(": ", 1)[1], len(step.said)) == (verdict, does, 1)
 
 
 DECIDING = {  # statements, the verdict, and the beginnings of the deciding lines
@@ -62,6 +62,7 @@ DECIDING = {  # statements, the verdict, and the beginnings of the deciding line
     "one of two": ([(BLOOD, {"yes": 0, "no": 60})], "unknown", []),
     "a reason": ([("names blood or gore", {"kind": "reason"})], "violated", [f"{BLOOD} [core]"]),
     "an unread reason": ([("rated PG-13, names violence", {"kind": "reason"})], "unknown", []),
+    "a descriptor": ([("blood_and_gore", {"kind": "esrb"})], "violated", ["ESRB (strong)"]),
     "people": (
         [(BLOOD, {"yes": 0, "no": 6}), ("gore", {"kind": "review", "answer": "no", "source": "review"})],
         "clear",
