@@ -16,6 +16,10 @@ from tests.worlds.shelves import merged, shelf
 TAXONOMY = traits.load()
 
 
+def ruled(rows, *refs, undo=False):
+    return pl.concat([rows, catalog.ruling(rows, list(refs), undo=undo)])
+
+
 def test_rows_that_share_an_external_id_are_one_item():
     details = {"genres": ["Drama", "War", "drama"], "aliases": ["Der Postmann", "The Postman (Il Postino)"]}
     items, links = merged(
@@ -57,8 +61,7 @@ def test_a_title_in_brackets_joins_the_only_other_item_that_has_it():
         items = {frozenset(refs) for refs in merged(*rows)[0]["refs"]}
         assert expected < items and len(items) == 5
     rows = shelf(*lens, *own)
-    apart = pl.concat([rows, catalog.ruling(rows, ["csv:d"], undo=False)])
-    assert ["csv:d"] in catalog.merge(apart)[0]["refs"].to_list()
+    assert ["csv:d"] in catalog.merge(ruled(rows, "csv:d"))[0]["refs"].to_list()
 
 
 def test_a_title_in_brackets_that_may_be_of_two_works_joins_none():
@@ -75,19 +78,8 @@ def test_a_title_in_brackets_that_may_be_of_two_works_joins_none():
 
 def test_titles_without_a_letter_are_not_one_title():
     game = {"domain": "game"}
-    rows = [
-        ("csv:a", "???", 1999),
-        ("csv:b", "!!!", 1999),
-        ("csv:c", "…", None, [], game),
-        ("csv:d", "∀∃", None, [], game),
-    ]
-    assert merged(*rows)[0].height == 4
-
-
-def test_games_have_no_years_and_films_without_one_stay_apart():
-    game = {"domain": "game"}
-    items, _ = merged(("csv:a", "Tetris", None, [], game), ("demo:b", "Tetris", None, [], game))
-    assert items.height == 1
+    films = [("csv:a", "???", 1999), ("csv:b", "!!!", 1999)]
+    assert merged(*films, ("csv:c", "…", None, [], game), ("csv:d", "∀∃", None, [], game))[0].height == 4
 
 
 @pytest.mark.parametrize("other", ["game", "book"])
@@ -243,13 +235,11 @@ def test_of_two_sources_that_found_an_id_by_title_neither_has_it():
 
 def test_a_merge_can_be_undone_and_done_again():
     rows = shelf(("csv:a", "Alien", 1979), ("demo:b", "ALIEN", 1979), ("redial:c", "Alien", 1979))
-    assert catalog.merges(rows)["row", "by", "other"].rows() == [
-        ("demo:b", "title", "csv:a"),
-        ("redial:c", "title", "csv:a"),
-    ]
-    apart = pl.concat([rows, catalog.ruling(rows, ["demo:b"], undo=False)])
+    merges = [(row, "title", "csv:a") for row in ("demo:b", "redial:c")]
+    assert catalog.merges(rows)["row", "by", "other"].rows() == merges
+    apart = ruled(rows, "demo:b")
     assert catalog.merge(apart)[0]["refs"].to_list() == [["csv:a", "redial:c"], ["demo:b"]]
-    undone = pl.concat([apart, catalog.ruling(apart, ["demo:b"], undo=True)])
+    undone = ruled(apart, "demo:b", undo=True)
     assert catalog.merge(undone)[0]["refs"].to_list() == [["csv:a", "demo:b", "redial:c"]]
     with pytest.raises(UsageError, match="csv:z"):
         catalog.ruling(rows, ["csv:z"], undo=False)
@@ -275,17 +265,15 @@ def test_an_id_joins_as_far_as_its_sources_are_trusted(source, title, year, othe
 
 def test_a_person_joins_two_rows_whatever_keeps_them_apart_and_takes_it_back():
     rows = shelf(("csv:a", "It", 1990, ["imdb:tt1"]), ("redial:b", "Es", 2017, ["imdb:tt2"]), ("csv:c", "Up", 2009))
-    joined = pl.concat([rows, catalog.ruling(rows, ["redial:b", "csv:a"], undo=False)])
+    joined = ruled(rows, "redial:b", "csv:a")
     assert catalog.merge(joined)[0]["refs"].to_list() == [["csv:a", "imdb:tt1", "redial:b", "imdb:tt2"], ["csv:c"]]
     assert catalog.merges(joined).select("row", "by", "other").rows() == [("redial:b", "joined by a person", "csv:a")]
     assert catalog.ruling(joined, ["csv:a", "redial:b"], undo=False) is None  # the pair has no order
-    undone = pl.concat([joined, catalog.ruling(joined, ["csv:a", "redial:b"], undo=True)])
-    assert catalog.merge(undone)[0].height == 3
+    assert catalog.merge(ruled(joined, "csv:a", "redial:b", undo=True))[0].height == 3
     # until `catalog add` has brought a lost shard back, the ruling waits for its rows
     assert catalog.merge(joined.filter(pl.col("source") != "redial"))[0].height == 2
     # a row set apart by a person stays out of every merge but this one
-    joined_and_apart = pl.concat([joined, catalog.ruling(joined, ["csv:a"], undo=False)])
-    assert catalog.merge(joined_and_apart)[0].height == 2
+    assert catalog.merge(ruled(joined, "csv:a"))[0].height == 2
 
 
 @pytest.mark.slow
@@ -299,14 +287,13 @@ def test_a_row_that_is_set_apart_leaves_the_id_to_the_others():
     """A wrong row took IMDb's id from two sources that agree on it, and with it every warning under that id."""
     heat = [("movielens:6", "Heat", 1995, ["imdb:tt1"]), ("csv:h", "Heat", 1995, ["imdb:tt1"])]
     rows = shelf(*heat, ("demo:2", "Poison", 1979, ["imdb:tt1", "tmdb:5"]))
-    item = tables.digest("item", "movielens", "6")
     assert "imdb:tt1" not in catalog.merge(rows)[1]["ref"]
-    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["demo:2"], undo=False)]))[1].iter_rows())
-    assert links["imdb:tt1"] == item
+    links = dict(catalog.merge(ruled(rows, "demo:2"))[1].iter_rows())
+    assert links["imdb:tt1"] == tables.digest("item", "movielens", "6")
     assert links["tmdb:5"] == tables.digest("item", "demo", "2")  # no other row has it
     # the row of the id's own source keeps it, even if set apart
     rows = shelf(*heat, ("imdb:tt1", "Heat", 1995, ["imdb:tt1"]))
-    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["imdb:tt1"], undo=False)]))[1].iter_rows())
+    links = dict(catalog.merge(ruled(rows, "imdb:tt1"))[1].iter_rows())
     assert links["imdb:tt1"] == tables.digest("item", "imdb", "tt1")
 
 
@@ -316,7 +303,7 @@ def test_a_row_that_is_set_apart_and_joined_with_another_gives_that_one_no_id():
     for competitors in ([poison], []):
         rows = shelf(heat, *competitors, ("demo:8", "Heat", 1996, ["imdb:tt2"]))
         for refs in (["demo:8"], ["demo:8", "csv:6"]):
-            rows = pl.concat([rows, catalog.ruling(rows, refs, undo=False)])
+            rows = ruled(rows, *refs)
         items, links = catalog.merge(rows)
         assert items["refs"].to_list() == [["csv:6", "imdb:tt1", "demo:8"], *[["csv:7", "imdb:tt2"]] * len(competitors)]
         expected = [tables.digest("item", "csv", "7")] * len(competitors)
@@ -325,15 +312,14 @@ def test_a_row_that_is_set_apart_and_joined_with_another_gives_that_one_no_id():
 
 def test_a_game_without_a_year_is_the_one_game_of_its_title():
     game = {"domain": "game"}
-    tetris = [("csv:a", "Tetris", 1989, [], game), ("esrb:b", "TETRIS®", None, [], game)]
-    assert merged(*tetris)[0].select("year", "refs").rows() == [(1989, ["csv:a", "esrb:b"])]
+    for year in (1989, None):
+        tetris = [("csv:a", "Tetris", year, [], game), ("esrb:b", "TETRIS®", None, [], game)]
+        assert merged(*tetris)[0].select("year", "refs").rows() == [(year, ["csv:a", "esrb:b"])]
     doom = [("csv:a", "Doom", 1993, [], game), ("csv:b", "Doom", 2016, [], game), ("esrb:c", "DOOM", None, [], game)]
     items, links = merged(*doom)
     assert items.height == 3
-    assert catalog.link(["title:Doom (2016)"], links, catalog.index(items)) == {
-        "title:Doom (2016)": tables.digest("item", "csv", "b")
-    }
-    assert catalog.link(["title:Doom"], links, catalog.index(items)) == {}
+    named = catalog.link(["title:Doom (2016)", "title:Doom"], links, catalog.index(items))
+    assert named == {"title:Doom (2016)": tables.digest("item", "csv", "b")}
 
 
 def test_no_rows_no_items():

@@ -35,18 +35,12 @@ def test_votes_reach_the_item_by_id_and_by_title():
     assert verdict(said(statement(ALIEN, yes=8, no=0))) == (1.0, "violated")
     assert verdict(said(statement("title:Alien (1979)", yes=8, no=0))) == (1.0, "violated")
     assert verdict(said(statement("title:Alien (1979)", yes=8, no=0, domain="film"))) == (1.0, "violated")
-    # of another domain, of another year, of no item
-    for vote in (
-        statement("title:Alien (1979)", yes=8, no=0, domain="game"),
-        statement("title:Alien (1999)", yes=8, no=0),
-        statement("imdb:tt9999999", yes=8, no=0),
-    ):
-        assert verdict(said(vote)) == (None, "unknown")
+    for ref, domain in (("title:Alien (1979)", "game"), ("title:Alien (1999)", None), ("imdb:tt9999999", None)):
+        assert verdict(said(statement(ref, yes=8, no=0, domain=domain))) == (None, "unknown")
     assert verdict(said(statement(ALIEN, yes=8, no=0)), n=1) == (None, "unknown")  # Heat
     # one year off, it may be about another work: it may violate, but clears nothing
     assert verdict(said(statement("title:Heat (1996)", yes=8, no=0)), n=1) == (1.0, "violated")
-    topics = ("Is there blood/gore", "Is there excessive gore")
-    assert verdict(said(*(statement("title:Heat (1996)", t, yes=0, no=8) for t in topics)), n=1)[1] == "unknown"
+    assert verdict(said(*(statement("title:Heat (1996)", t, yes=0, no=8) for t in CORE)), n=1)[1] == "unknown"
 
 
 def test_a_films_keyword_says_nothing_of_the_series_with_the_same_tmdb_number():
@@ -61,9 +55,12 @@ def test_a_question_is_the_same_with_its_mark_and_without_capitals():
     assert verdict(said(statement(ALIEN, "is there  Blood/Gore?", yes=8, no=0))) == (1.0, "violated")
 
 
+CORE = ("Is there blood/gore", "Is there excessive gore")
+PAGE = "https://www.example.org/media/7"
+
+
 def test_both_core_topics_clear_gore():
-    blood = statement(ALIEN, "Is there blood/gore", yes=0, no=8)  # P(no) = 9/10
-    gore = statement(ALIEN, "Is there excessive gore", yes=0, no=8)
+    blood, gore = (statement(ALIEN, topic, yes=0, no=8) for topic in CORE)  # P(no) = 9/10
     assert verdict(said(blood)) == (0.0, "unknown")
     assert verdict(said(blood, gore)) == (0.0, "clear")
 
@@ -75,10 +72,6 @@ def test_votes_of_several_pages_add_up_and_a_newer_count_replaces():
     # the same page counted again: only 5 yes are 6/7
     newer = statement(ALIEN, yes=5, no=0, url="https://example.org/1")
     assert verdict(said(pages[0], newer))[1] == "unknown"
-
-
-CORE = ("Is there blood/gore", "Is there excessive gore")
-PAGE = "https://www.example.org/media/7"
 
 
 @pytest.mark.parametrize(
@@ -147,17 +140,18 @@ def test_what_stands_behind_a_number_sign_may_be_a_page_of_its_own(pages):
 def test_no_order_of_rows_decides_between_two_names_of_an_item():
     """One table, the film once by its title and once by its id, and no page: it is unknown which count is newer."""
     film = "title:Alien (1979)"
-    pairs = [(statement(film, yes=40, no=0), statement(ALIEN, yes=0, no=12))]
-    pairs.append((statement(film, answer="yes"), statement(ALIEN, answer="no")))
-    pairs += [(statement(film, yes=1, no=20), statement(ALIEN, answer="yes"))]
-    for by_title, by_id in pairs:
+    for of_title, of_id in (
+        ({"yes": 40, "no": 0}, {"yes": 0, "no": 12}),
+        ({"answer": "yes"}, {"answer": "no"}),
+        ({"yes": 1, "no": 20}, {"answer": "yes"}),
+    ):
+        by_title, by_id = statement(film, **of_title), statement(ALIEN, **of_id)
         assert verdict(said(by_title, by_id)) == verdict(said(by_id, by_title)) == (1.0, "violated")
     guide = [statement(film, "violence", "guide", severity=3), statement(ALIEN, "violence", "guide", severity=0)]
     scares = statement(ALIEN, "frightening", "guide", severity=3)
     assert verdict(said(scares, *guide)) == verdict(said(scares, *guide[::-1])) == (1.0, "violated")
     # and four no votes are not eight: P(no) = 5/6 on both core topics
-    core = ("Is there blood/gore", "Is there excessive gore")
-    four = [statement(ref, topic, yes=0, no=4) for topic in core for ref in (film, ALIEN)]
+    four = [statement(ref, topic, yes=0, no=4) for topic in CORE for ref in (film, ALIEN)]
     assert verdict(said(*four)) == (0.0, "unknown")
 
 
@@ -242,7 +236,7 @@ def test_a_users_own_taxonomy_asks_its_own_questions():
     assert catalog.unasked(warnings, taxonomy).height == 1
 
 
-NO_BLOOD = [statement(ALIEN, t, yes=0, no=8) for t in ("Is there blood/gore", "Is there excessive gore")]
+NO_BLOOD = [statement(ALIEN, t, yes=0, no=8) for t in CORE]
 # a rule that people checked violates, any other prevents clear, silence means nothing
 BY_CLASS = [
     ([statement(ALIEN, "names blood or gore", "reason")], "gore", "violated"),
