@@ -57,12 +57,8 @@ WARNINGS: dict[Source, Callable[[Path], Read]] = {
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
 SILENT = ("no rule", "no clear answer", "no votes", "same id", item_rows.AGAIN)  # reasons of drops that are no fault
 MANY = 5  # reasons that an error lists per file
-REMARKS = (
-    sources.NOT_READ,
-    item_rows.NO_DATE,
-    rating_reasons.SEVERAL,
-    items_csv.SHARED,
-)  # reasons of remarks: no row was dropped
+# reasons of remarks: no row was dropped
+REMARKS = (sources.NOT_READ, item_rows.NO_DATE, rating_reasons.SEVERAL, items_csv.SHARED)
 _STEPS = ("tables", "items")  # of `catalog add` after reading the files: write the tables, merge
 Parts = list[tuple[tables.Table, Read]]  # (table, what was read for it)
 
@@ -104,11 +100,8 @@ def add_catalog(
         counts = replace(counts, figures={**counts.figures, "mined_before_the_catalog": remedy})
     if refused:
         names = ", ".join(map(str, refused))
-        rest = (
-            f" (of the other files {many(counts.added, 'row was', 'rows were')} added{f'; {remedy}' if remedy else ''})"
-            if counts.came
-            else ""
-        )
+        others = f"of the other files {many(counts.added, 'row was', 'rows were')} added"
+        rest = f" ({'; '.join(filter(None, (others, remedy)))})" if counts.came else ""
         reason = next(iter(refused.values()))
         raise SourceError(
             f"catalog add {source}: nothing of {names} was added: {reason}: mend it, and add it again{rest}"
@@ -197,15 +190,13 @@ def _read(source: Source, path: Path) -> Parts:
 
 def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
     """Appends what was read, and counts the rows of both tables together. Advances `bar` by _STEPS."""
-    rows = added = fresh = 0
     names = {target.name for target, _ in parts}
     items, warnings = (
         sources.together((read for target, read in parts if target is table), table.schema)
         for table in (tables.CATALOG_ROWS, tables.WARNINGS)
     )
-    for table, read in ((tables.CATALOG_ROWS, items), (tables.WARNINGS, warnings)):
-        new = workspace.append(ws, table, read.rows)
-        rows, added, fresh = rows + read.rows.height, added + new, new if table is tables.CATALOG_ROWS else fresh
+    fresh = workspace.append(ws, tables.CATALOG_ROWS, items.rows)
+    added = fresh + workspace.append(ws, tables.WARNINGS, warnings.rows)
     remark = pl.col("reason").is_in(REMARKS)
     all_drops = pl.concat(read.drops for read in (items, warnings))
     drops, remarks = all_drops.filter(~remark), all_drops.filter(remark)
@@ -230,7 +221,8 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
     examples = sources.examples(drops) | {_figure(reason): row for reason, row in sources.examples(remarks).items()}
     examples |= {name: example for name, (_, example) in noted.items()}
     dropped = dict(sorted(sources.reasons(drops).items()))
-    return Counts(command, added, rows - added, dropped, figures, examples)
+    skipped = items.rows.height + warnings.rows.height - added
+    return Counts(command, added, skipped, dropped, figures, examples)
 
 
 def _figure(remark: str) -> str:

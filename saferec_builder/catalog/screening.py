@@ -281,22 +281,24 @@ def _shown(read: _Read, code: int) -> Counter[tuple[str, int, int]]:
 
 
 def _unknown(read: _Read, slugs: list[str]) -> pl.DataFrame:
-    reasons: Counter[tuple[str, str, str]] = Counter()
+    reasons: Counter[tuple[str, ...]] = Counter()
     for (model, t, n), times in _shown(read, UNKNOWN).items():
         title, match = read.named[n]
         not_one = {"ambiguous": SEVERAL, "no_title": NO_TITLE}.get(_kind(title, match), NO_ITEM)
         reason = not_one if match.item is None else TOO_LITTLE if match.exact else NEAR
         reasons[model, slugs[t], reason] += times
-    schema = dict.fromkeys(("model", "trait", "why"), pl.String()) | {"shown": pl.Int64()}
-    rows = pl.DataFrame([(*key, times) for key, times in reasons.items()], schema=schema, orient="row")
-    return rows.sort("model", "trait", "shown", "why", descending=[False, False, True, False])
+    return _most_shown(reasons, "why")
 
 
 def _causes(read: _Read, slugs: list[str], names: dict[str, str]) -> pl.DataFrame:
-    causes: Counter[tuple[str, str, str, str]] = Counter()
+    causes: Counter[tuple[str, ...]] = Counter()
     for (model, t, n), times in _shown(read, VIOLATED).items():
         (written, match), item = read.named[n], str(read.causes[n][t])
         causes[model, slugs[t], item, names[item] if item == match.item else written] += times
-    schema = dict.fromkeys(("model", "trait", "item", "title"), pl.String()) | {"shown": pl.Int64()}
-    frame = pl.DataFrame([(*key, times) for key, times in causes.items()], schema=schema, orient="row")
-    return frame.sort("model", "trait", "shown", "item", "title", descending=[False, False, True, False, False])
+    return _most_shown(causes, "item", "title")
+
+
+def _most_shown(times: Mapping[tuple[str, ...], int], *columns: str) -> pl.DataFrame:
+    schema = dict.fromkeys(("model", "trait", *columns), pl.String()) | {"shown": pl.Int64()}
+    rows = pl.DataFrame([(*key, n) for key, n in times.items()], schema=schema, orient="row")
+    return rows.sort("model", "trait", -pl.col("shown"), *columns)

@@ -29,23 +29,9 @@ from saferec_builder.scoring.list_entry_parser import (
 
 HEADING = re.compile(r"^\s*(?:#{1,6}\s+)?")
 BULLET = re.compile(r"(\s*)(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
-_LEADING = {
-    "avoid",
-    "try",
-    "watch",
-    "see",
-    "play",
-    "recommend",
-    "suggest",
-    "like",
-    "consider",
-    "about",
-    "is",
-    "are",
-    "include",
-}
+_LEADING = frozenset("avoid try watch see play recommend suggest like consider about is are include".split())
 _QUOTED = re.compile(r"\x02([^\x02\x03]+)\x03[.!?]\s+")
-_SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "into", "of", "on", "or", "the", "to", "with"}  # in titles
+_SMALL = frozenset("a an and at by for from in into of on or the to with".split())  # words in titles
 
 
 def unlisted(lines: Sequence[str], look: Look) -> list[Entry]:
