@@ -89,11 +89,9 @@ def judged(
     """
     by_title = index(items)
     all_statements = judging.statements(items, links, warnings, by_title)
-    name_, year = titles.split_year(title.removeprefix("title:"))  # the prefix is that of `catalog gaps`
-    by_title.works = (
-        known_works.works(items, known_works.familiarity(items, links, all_statements)) if year is None else {}
-    )
-    match = _by_id(title, items, links) or titles.find(by_title, name_, year, domain)
+    if titles.split_year(title)[1] is None:
+        by_title.works = known_works.works(items, known_works.familiarity(items, links, all_statements))
+    match = resolved(title, domain, items, links, by_title)
     similar = candidates(match.candidates or (() if match.item else alike(title, items)), items)
     unjudged = similar.with_columns(verdict=pl.lit(None, pl.String))
     answer = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=unjudged)
@@ -205,6 +203,7 @@ def resolved(
 ) -> titles.Match:
     """The item meant by an item id, a ref, a bare IMDb id or "Title (Year)"; `by_title` is index(items)."""
     by_id = _by_id(asked, items, links)
+    # the prefix is that of `catalog gaps`
     return by_id or titles.find(by_title, *titles.split_year(asked.removeprefix("title:")), domain)
 
 

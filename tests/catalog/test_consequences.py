@@ -31,9 +31,8 @@ def test_a_slip_in_an_id_of_ones_own_table_takes_no_warning_and_is_named(workspa
     (tmp_path / "reasons.csv").write_text("imdb,rating,reason\ntt0078748,R,strong bloody violence and gore\n")
     adding.add_catalog(workspace, "rating-reasons", tmp_path / "reasons.csv")
     assert lookup.check(workspace, "Alien (1979)", "gore").word == "violated"
-    assert rulings.keep_apart(workspace, "csv:imdb:tt0078748").figures["its_ids_mean"] == [
-        "imdb:tt0078748 Alien (1979)"
-    ]
+    owners = rulings.keep_apart(workspace, "csv:imdb:tt0078748").figures["its_ids_mean"]
+    assert owners == ["imdb:tt0078748 Alien (1979)"]
 
 
 def test_statements_on_an_id_of_two_rows_that_are_equally_good_say_how_to_leave_it_to_one(workspace, cli, tmp_path):
@@ -70,10 +69,8 @@ def test_a_merge_of_titles_without_a_common_word_is_told_with_its_remedy(workspa
     assert ["csv:film:heat:1996" in line for line in listing] == [True, False, False, False]
     assert listing[-1].startswith("catalog merges: 3 merges (1 with no word in common), 0 id conflicts")
     figures = rulings.keep_apart(workspace, "csv:film:heat:1996").figures
-    assert (figures["it_was_part_of"][:16], figures["it_is_part_of"]) == (
-        "Toy Story (1995)",
-        "Heat (1996), with csv:film:heat:1996",
-    )
+    parts = (figures["it_was_part_of"][:16], figures["it_is_part_of"])
+    assert parts == ("Toy Story (1995)", "Heat (1996), with csv:film:heat:1996")
     join = "`saferec-build catalog join csv:film:heat:1996 csv:movielens:6`"
     assert figures["next"] == f"if it is Heat (1995), {join}"
 

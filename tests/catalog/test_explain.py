@@ -47,10 +47,8 @@ def test_a_title_of_several_works_says_which_of_them_violates(films, tmp_path, c
     adding.add_catalog(films, "warnings", [tmp_path / "more.csv"])
     verdict = lookup.check(films, "Emma (1996)", "gore")
     assert (verdict.word, verdict.item) == ("violated", None)
-    assert verdict.candidates.select("ref", "verdict").rows() == [
-        ("imdb:tt0116191", "unknown"),
-        ("imdb:tt0118308", "violated"),
-    ]
+    of_each = dict(verdict.candidates.select("ref", "verdict").iter_rows())
+    assert of_each == {"imdb:tt0116191": "unknown", "imdb:tt0118308": "violated"}
     output = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", films.root).out
     assert "candidate  Emma (1996) [film] imdb:tt0118308: violated\n" in output
     candidates = lookup.check(films, "Ailen (1979)", "gore").candidates

@@ -46,11 +46,8 @@ def test_a_list_tells_two_works_of_a_title_apart():
     assert (matches["War"].match, year[matches["War (2012)"].item]) == ("ambiguous", 2012)
     # bold, and a reason after it; what is in brackets may be another work's
     matches = known_works.match_list(index, ["**War** (2012) - loud", "War (uncut) (2012)", "Old 1 (uncut)"], "film")
-    assert [(year[match.item], match.exact) for match in matches.values()] == [
-        (2012, True),
-        (2012, False),
-        (1941, False),
-    ]
+    expected = [(2012, True), (2012, False), (1941, False)]
+    assert [(year[match.item], match.exact) for match in matches.values()] == expected
 
 
 def test_a_film_without_a_year_whose_title_one_dated_film_has_may_be_its_twin():
