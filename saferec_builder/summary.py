@@ -35,6 +35,7 @@ _OTHER_FOLDER = (
     " --tool files --to FOLDER",
     "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in",
 )
+_TEAMS_LABEL_STUDIO = (" --url URL", "`saferec-build review pull --url URL`")
 _WITHOUT = "; or without them: "
 SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
@@ -100,8 +101,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         return "end the erasure that was begun: `saferec-build forget` (unless it is at work just now)"
     tools = _review_tools(ws)
     collect = " or ".join(how for _, how in tools)
-    own_server = (connections.server_folder(ws) / "server.json").exists()  # written by `review up`
-    push = PUSH + (tools[0][0] if tools else "" if own_server else " --tool page")
+    push = PUSH + (tools[0][0] if tools else "" if _own_label_studio(ws) else " --tool page")
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add SOURCE PATH`",
         "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine SOURCE PATH`",
@@ -222,5 +222,11 @@ def _review_tools(ws: Workspace, only: Sequence[str] = ()) -> list[tuple[str, st
     `review pull`."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
     tools |= {"files"} if any((ws.root / "review").glob("*.[cC][sS][vV]")) else set()
-    used = [texts for tool, texts in _TOOLS.items() if tool in tools.intersection(only or tools)]
+    hows = _TOOLS if _own_label_studio(ws) else _TOOLS | {"label_studio": _TEAMS_LABEL_STUDIO}
+    used = [texts for tool, texts in hows.items() if tool in tools.intersection(only or tools)]
     return used or [_OTHER_FOLDER] * bool(workspace.count(ws, tables.ASSIGNMENTS))
+
+
+def _own_label_studio(ws: Workspace) -> bool:
+    """Whether the workspace has a Label Studio of its own: `review up` writes the file."""
+    return (connections.server_folder(ws) / "server.json").exists()

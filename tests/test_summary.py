@@ -260,6 +260,7 @@ def test_where_people_have_more_tools_than_one_all_are_collected_and_one_is_push
     ("tool", "push", "pull"),
     [
         ("label_studio", "review push --adjudicator", "review pull`"),
+        ("a team's label_studio", "review push --url URL --adjudicator", "review pull --url URL`"),
         ("page", "review push --tool page --adjudicator", "review serve`"),
         # it named a command that asks for --url
         ("argilla", "review push --tool argilla --url URL --adjudicator", "review pull --tool argilla --url URL`"),
@@ -270,6 +271,9 @@ def test_the_next_push_and_pull_are_those_of_the_tool_that_people_have(
 ) -> None:
     """For Label Studio, whose name has a hyphen only in commands, it named those of files."""
     fill(workspace, LINE)
-    store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit(tool)))
+    store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit(tool.split()[-1])))
+    (workspace.root / "label-studio").mkdir()
+    if tool == "label_studio":
+        (workspace.root / "label-studio" / "server.json").touch()
     step = summary.next_step(workspace, Waiting(0, 0, 1, 1, 0))
     assert f"saferec-build {push} NAME`" in step and f"`saferec-build {pull}" in step
