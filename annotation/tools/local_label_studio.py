@@ -56,6 +56,7 @@ class Facts(TypedDict, total=False):
     port: int
     settings: str
     pid: int
+    host: str  # the machine of `pid`
 
 
 _ENV = {
@@ -143,6 +144,11 @@ def up(folder: Path, say: Say) -> tuple[Facts, bool]:
     """(the login data, whether the server had to be started). The data lies in `folder`/data."""
     with _locked(folder):
         facts = state(folder)
+        if facts and (host := facts.get("host", socket.gethostname())) != socket.gethostname():
+            raise ReviewError(
+                f"{folder}: Label Studio was started on {host}, and two servers would spoil its database: run"
+                " `saferec-build review down` there, or here if it does not run there any more; then run this again"
+            )
         if facts and alive(folder, facts):
             if facts.get("settings") == _settings():
                 if not (answering := healthy(facts["url"])):
@@ -189,7 +195,7 @@ def _start(folder: Path, stored: Facts, say: Say) -> Facts:
             cwd=folder,
             umask=0o077,
         )
-    facts["pid"] = process.pid
+    facts |= Facts(pid=process.pid, host=socket.gethostname())
     save(folder, facts)
     answers = _answers_in_time(facts["url"], lambda: process.poll() is None)
     code, process.returncode = process.returncode, 0  # it outlives this command, which does not wait for its end
@@ -288,11 +294,15 @@ def alive(folder: Path, facts: Facts) -> bool:
 
 
 def down(folder: Path) -> bool:
-    """Stops the workspace's server; returns False if none was running."""
+    """Stops the workspace's server; returns False if none was running on this machine. From then on any machine may
+    start it."""
     if state(folder) is None:
         return False
     with _locked(folder):
-        return _down(folder)
+        stopped, facts = _down(folder), state(folder) or Facts()
+        facts.pop("host", None)
+        save(folder, facts)
+        return stopped
 
 
 def _down(folder: Path) -> bool:

@@ -156,14 +156,19 @@ def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, mo
             process.wait()
 
 
-def test_two_starts_at_once_are_one_server(home: Path) -> None:
+def test_two_starts_at_once_are_one_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two machines with the workspace on one network folder each started one, and both wrote one database."""
     try:
         (facts, started), (other_facts, other_started) = both(lambda n: managed.up(home, lambda line: None))
         assert {started, other_started} == {True, False}
         assert facts == other_facts == managed.state(home)
+        there = f"was started on {facts['host']}, and two servers would .* run `saferec-build review down` there"
+        with monkeypatch.context() as patch, pytest.raises(ReviewError, match=there):
+            patch.setattr(socket, "gethostname", lambda: "elsewhere")
+            managed.up(home, lambda line: None)
     finally:
         assert managed.down(home)
-    assert managed.healthy(facts["url"]) is False
+    assert managed.healthy(facts["url"]) is False and "host" not in (managed.state(home) or {})
 
 
 class Accounts:
