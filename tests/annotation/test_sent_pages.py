@@ -2,6 +2,7 @@
 
 import pytest
 
+from annotation.review_state import gather
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import ALL, TWO
@@ -141,6 +142,7 @@ def test_a_task_that_somebody_else_answered_is_asked_of_its_reader_again(ws, rev
     propose(ws, "c2", ("needles", "crash"))
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}  # this answer is her own
     assert review("pull")["dropped"] == {"not assigned": 2} and ("ann", "c2") in rows(ws)
+    assert gather(ws).left_out == {"not assigned": 4}  # what the boss said is kept, and counts nowhere
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
 
 

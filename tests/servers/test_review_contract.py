@@ -22,6 +22,7 @@ from tests.worlds.review_world import SERVERS, Verdict, says, subject_of
 from tests.worlds.settings import taxonomy
 
 OWN = ("files", "page")  # nothing is on a server
+TEXT_OF_EMOJI = "👨\u200d👩\u200d👧\n\n cafe\u0301"
 YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
 
 
@@ -30,32 +31,33 @@ def rows(ws: store.Workspace) -> dict[tuple[str, str, str], tuple[str, list[str]
     return {key: (log[-1]["verdict"], [s["quote"] for s in log[-1]["spans"] or []]) for key, log in reviews.items()}
 
 
-def test_pushed_tasks_reach_their_people_and_nobody_else(ws, tool, review):
-    sent = review("push", *TWO, "--all")
-    assert sent["added"] == 8
+def test_pushed_tasks_reach_their_people_and_nobody_else_and_are_pushed_once(ws, tool, review):
+    assert review("push", *TWO, "--all")["added"] == 8
     everything = {"c1": ["gore"], "c2": ["accidents_disasters"], "c3": [], "c4": []}
     assert tool.tasks("ann") == tool.tasks("bo") == everything
     assert tool.tasks("cy") == {}
+    files, again = tree(ws.root / "review"), review("push", *TWO, "--all")
+    assert (again["added"], again["skipped"]) == (0, 8)
+    assert tool.tasks("ann") == everything and tree(ws.root / "review") == files
 
 
-def test_answers_come_back_exact_and_once(ws, tool, review):
+def test_answers_come_back_exact_and_once_and_what_was_left_open_is_none(ws, tool, review):
     review("push", *TWO)
-    more = {"c1": {"gore": "blood", "needles": TEXT_OF_EMOJI}}
-    assert tool.answer("ann", says(YES | more)) == 2
-    first = review("pull")
-    stored = rows(ws)
+    found = Verdict(YES["c1"] | {"needles": TEXT_OF_EMOJI}, note="hm")
+    assert tool.answer("ann", lambda subject, asked: found if subject == "c1" else None) == 1
+    assert tool.answer("bo", says(YES)) == 2
+    first, stored = review("pull"), rows(ws)
+    assert {key[:2] for key in stored} == {("ann", "c1"), ("bo", "c1"), ("bo", "c2")}
     assert stored["ann", "c1", "gore"] == ("present", ["blood"])
     assert stored["ann", "c1", "needles"] == ("present", [TEXT_OF_EMOJI])  # nobody had proposed it
     assert stored["ann", "c1", "*"] == ("absent", [])
-    assert stored["ann", "c2", "accidents_disasters"] == ("present", ["crash"])
+    assert stored["bo", "c2", "accidents_disasters"] == ("present", ["crash"])
     for row in store.read(ws, tables.REVIEWS).iter_rows(named=True):
+        assert row["note"] == ("hm" if row["reviewer"] == "ann" else None) and not row["simulated"]
         for span in row["spans"] or []:
             assert review_world.TEXTS[row["subject"]][span["start"] : span["end"]] == span["quote"]
     again = review("pull")
     assert (again["added"], again["skipped"]) == (0, first["added"])
-
-
-TEXT_OF_EMOJI = "👨\u200d👩\u200d👧\n\n cafe\u0301"
 
 
 @pytest.mark.parametrize("tool", SERVERS, indirect=True)
@@ -72,14 +74,6 @@ def test_who_follows_gets_what_is_answered_since(ws, tool, review):
     tool.answer("ann", lambda name, asked: Verdict() if name == "c1" else None)  # a changed answer
     assert next(looks).counts.added == 1
     assert rows(ws)["ann", "c1", "gore"] == ("absent", [])
-
-
-def test_a_second_push_adds_nothing(ws, tool, review):
-    review("push", *TWO, "--all")
-    tasks, files = tool.tasks("ann"), tree(ws.root / "review")
-    again = review("push", *TWO, "--all")
-    assert (again["added"], again["skipped"]) == (0, 8)
-    assert tool.tasks("ann") == tasks and tree(ws.root / "review") == files
 
 
 @pytest.mark.slow
@@ -107,21 +101,12 @@ def test_two_alike_make_a_label_and_each_dispute_goes_to_the_adjudicator(ws, too
     assert labels == dict.fromkeys(("accidents_disasters", "needles"), ("present", "crash"))
 
 
-def test_what_was_left_open_is_no_verdict(ws, tool, review):
-    review("push", *TWO)
-    tool.answer("ann", lambda subject, asked: Verdict(YES["c1"], note="hm") if subject == "c1" else None)
-    review("pull")
-    assert {key[1] for key in rows(ws)} == {"c1"}
-    assert store.read(ws, tables.REVIEWS)["note"].drop_nulls().unique().to_list() == ["hm"]
-
-
-def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool, ws):
-    assert not store.read(ws, tables.REVIEWS)["simulated"].any()
+@pytest.mark.parametrize("tool", OWN, indirect=True)  # answers on servers are pulled as those in files are
+def test_a_demo_workspace_marks_every_review(demo_workspace, tool, review, ws):
     Path(ws.root, "saferec.toml").write_bytes(Path(demo_workspace.root, "saferec.toml").read_bytes())
-    words = ("-C", ws.root, "--json")
-    assert cli("review", "push", *TWO, *tool.push_words, *words).code == 0
+    review("push", *TWO)
     tool.answer("ann", says(YES))
-    assert tool.name == "page" or cli("review", "pull", *tool.pull_words, *words).code == 0
+    review("pull")
     reviews = store.read(ws, tables.REVIEWS)
     assert reviews.height > 0
     assert reviews.select(pl.col("simulated").all()).item()
@@ -156,11 +141,16 @@ def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cl
         assert {(n["added"], n["skipped"]) for n in sent["sent"].values()} == {(0, 0)}
 
 
-def test_other_words_for_a_trait_are_shown(ws, tool, review):
-    taxonomy(ws.root, gore="Blood.", accidents_disasters="Crashes.")
-    review("push", *TWO)
-    taxonomy(ws.root, gore="Blood and wounds.", accidents_disasters="Crashes.")
-    review("push", *TWO)
+def test_other_words_for_the_only_trait_are_shown_and_it_goes_round(ws, tool, review):
+    taxonomy(ws.root, gore="Blood.")
+    shard = ws.root / "tables" / "proposals"
+    for file in shard.iterdir():  # they name a trait that this taxonomy lacks
+        file.unlink()
+    claims = [review_world.claim(*c) for c in review_world.CLAIMS if c[1] == "gore"]
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
+    review("push", *TWO, "--all")
+    taxonomy(ws.root, gore="Blood and wounds.")
+    review("push", *TWO, "--all")
     if tool.name == "argilla":
         (project,) = tool.projects("ann")
         page = str(tool.rest(tool.server.token, "GET", f"/api/v1/datasets/{project.id}/questions"))
@@ -169,16 +159,6 @@ def test_other_words_for_a_trait_are_shown(ws, tool, review):
     else:
         page = str(tool.project("ann").setup if tool.name == "label-studio" else tool._rows("ann"))
     assert "Blood and wounds." in page
-
-
-def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
-    taxonomy(ws.root, gore="Blood and wounds.")
-    shard = ws.root / "tables" / "proposals"
-    for file in shard.iterdir():  # they name a trait that this taxonomy lacks
-        file.unlink()
-    claims = [review_world.claim(*c) for c in review_world.CLAIMS if c[1] == "gore"]
-    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
-    review("push", *TWO, "--all")
     tool.answer("ann", says(YES | {"c2": {}}))
     review("pull")
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
@@ -274,31 +254,34 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
 
 
 @pytest.mark.parametrize("tool", SERVERS, indirect=True)
-def test_guidelines_that_changed_are_shown(ws, tool, review, monkeypatch):
+def test_guidelines_that_changed_are_shown_and_an_answer_on_a_page_that_somebody_edited_is_held_back(
+    ws, tool, review, monkeypatch, cli
+):
     review("push", *TWO)
-    tool.answer("ann", says(YES))
+    tool.answer("ann", lambda subject, asked: Verdict(YES["c1"]) if subject == "c1" else None)
     for client in (argilla_client, label_studio_client):
         monkeypatch.setattr(client, "page_for", lambda heading: "# Quite other guidelines")
     review("push", *TWO)
     (project,) = tool.projects("ann")
     assert "Quite other guidelines" in project.setup[1]
-    assert review("pull")["dropped"] == {}  # the new guidelines were sent, like the former ones
-
-
-@pytest.mark.parametrize("tool", SERVERS, indirect=True)
-def test_what_is_answered_once_the_guidelines_were_edited_is_held_back(ws, tool, review):
-    review("push", *TWO)
-    tool.answer("ann", lambda subject, asked: Verdict(YES["c1"]) if subject == "c1" else None)
-    assert "gone_unanswered" not in review("pull")
-    (project,) = tool.projects("ann")
+    result = review("pull")
+    assert result["dropped"] == {} and "gone_unanswered" not in result  # these guidelines were sent, like the former
     if tool.name == "argilla":
+        said = YES["c2"]
         tool.rest(tool.server.token, "PATCH", f"/api/v1/datasets/{project.id}", {"guidelines": "Yes means no."})
     else:
-        tool.rest("PATCH", f"/api/projects/{project.id}", {"expert_instruction": "Yes means no."})
-    tool.answer("ann", lambda subject, asked: Verdict(YES["c2"]) if subject == "c2" else None)
+        said = YES["c2"] | {"nedles": "crash"}
+        page = {"label_config": project.setup[0].replace('alias="needles"', 'alias="nedles"')}
+        tool.rest("PATCH", f"/api/projects/{project.id}", page | {"expert_instruction": "Yes means no."})
+    tool.answer("ann", lambda subject, asked: Verdict(said) if subject == "c2" else None)
     tool.answer("bo", says(YES))
     result = review("pull")
     assert (result["dropped"], result["edited_projects"]) == ({"changed there": 1}, ["ann"])
     assert {key[:2] for key in rows(ws)} == {("ann", "c1"), ("bo", "c1"), ("bo", "c2")}
     assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "skipped": 0, "edited": 1}
-    assert len(tool.projects("ann")) == 2 and review("push", *TWO)["sent"]["ann"]["added"] == 0
+    edited, replacement = tool.projects("ann")
+    setups = [(each.setup if tool.name == "label-studio" else each.setup[1]) for each in (project, edited, replacement)]
+    assert setups[0] == setups[2] != setups[1]
+    assert review("push", *TWO)["sent"]["ann"]["added"] == 0
+    refused = cli("review", "pull", "--tool", tool.name, "--url", tool.server.url, "--token", "0" * 40, "-C", ws.root)
+    assert (refused.code, refused.err.count("\n"), "the token was refused" in refused.err) == (1, 1, True), refused.err
