@@ -27,6 +27,13 @@ def page(pushed: Path, workspace: store.Workspace) -> Iterator[Opened]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def unanswered(pushed: Path) -> Iterator[Opened]:
+    """A page for tests in which nothing is stored."""
+    with review_page.opened(store.Workspace.open(pushed)) as opened:
+        yield opened
+
+
 def test_a_link_opens_its_persons_tasks_by_a_cookie_that_no_script_reads(page) -> None:
     web = page.browser()
     cookie = web.post("/tasks", json={"token": page.link("ann").partition("#")[2]}).headers["set-cookie"]
@@ -73,13 +80,13 @@ HERE = "http://127.0.0.1"
         ("/tasks", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ],
 )
-def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
-    web = page.browser("ann")
+def test_no_other_site_asks_or_answers(unanswered, path, headers, status) -> None:
+    web = unanswered.browser("ann")
     body = given(web.get("/tasks").json()["task"])
     reply = (
         web.post(path, json=body, headers=headers) if path in ("/answer", "/tasks") else web.get(path, headers=headers)
     )
-    assert (reply.status_code, said(page.ws)) == (status, {})
+    assert (reply.status_code, said(unanswered.ws)) == (status, {})
     assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert reply.headers["cache-control"] == "no-store" and "server" not in reply.headers
 
@@ -98,7 +105,7 @@ def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
         (b'{"task": "x", "outcome": "read", "note": "\\ud800"}', 422),
     ],
 )
-def test_what_is_no_answer_is_named_and_stores_nothing(page, body, status) -> None:
-    reply = page.browser("ann").post("/answer", content=body, headers={"Content-Type": "application/json"})
-    assert (reply.status_code, said(page.ws)) == (status, {})
+def test_what_is_no_answer_is_named_and_stores_nothing(unanswered, body, status) -> None:
+    reply = unanswered.browser("ann").post("/answer", content=body, headers={"Content-Type": "application/json"})
+    assert (reply.status_code, said(unanswered.ws)) == (status, {})
     assert reply.text and reply.headers["content-type"].startswith("text/plain")
