@@ -60,7 +60,7 @@ def accounts_of(state: ReviewState, server: Client, names: list[str]) -> dict[st
     facts = local_label_studio.state(folder)
     if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_client.Server):
         return {name: account_of.get(name, name) for name in names}
-    emails = {name: local_label_studio.account(folder, facts, server, name)["email"] for name in names}
+    emails = {name: local_label_studio.account(folder, server, name)["email"] for name in names}
     server.invite()  # ends the invitation link that a killed push left open
     return emails
 

@@ -320,11 +320,11 @@ def _down(folder: Path) -> bool:
     return True
 
 
-def account(folder: Path, facts: Facts, server: SignUp, name: str) -> Account:
+def account(folder: Path, server: SignUp, name: str) -> Account:
     """E-mail and password of a reviewer on the managed server; signs up on its page if it has no such account yet."""
     path = folder / "server.json"
     with _locked(folder):
-        facts |= state(folder) or Facts()  # another command may have added accounts since
+        facts = state(folder) or Facts()
         there = {logins[0].lower() for logins in server.people().values()}
         if name not in facts["accounts"] and _email(name) in there:
             raise ReviewError(

@@ -69,7 +69,7 @@ def test_a_server_of_before_goes_on(tmp_path, label_studio, cli):
 
 def there(tool: review_world.LabelStudio, made: dict) -> list[int]:
     """Makes the project again on this server, and returns the ids of its tasks."""
-    managed.account(tool.home, managed.state(tool.home) or {}, tool.server, made["who"])
+    managed.account(tool.home, tool.server, made["who"])
     project = tool.rest("POST", "/api/projects", made["project"])["id"]
     body = [{"data": task["data"], "predictions": task["predictions"]} for task in made["tasks"]]
     reply = tool.rest("POST", f"/api/projects/{project}/import", body, return_task_ids="true")

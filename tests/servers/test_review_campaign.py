@@ -77,7 +77,7 @@ def broken(workspace, label_studio, cli, monkeypatch) -> Iterator[Broken]:
     tool = review_world.LabelStudio(workspace, home, facts)
     tool.server.timeout = 120.0
     for name in PEOPLE:
-        managed.account(home, managed.state(home) or {}, tool.server, name)
+        managed.account(home, tool.server, name)
     yield Broken(workspace, proxy, tool, cli)
     proxy.away()
 
@@ -187,7 +187,7 @@ def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
     answered = store.read(broken.ws, tables.REVIEWS).filter(trait="*", reviewer="ann")
     assert set(answered["subject"]) == set(copies) == assigned(broken, "ann")
     others = ("--reviewer", "bo", "--reviewer", "cy", "--all")
-    managed.account(broken.tool.home, managed.state(broken.tool.home) or {}, broken.tool.server, "cy")
+    managed.account(broken.tool.home, broken.tool.server, "cy")
     server = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
     assert cli("review", "push", *others, *server, *broken.rest).json["added"] == 8 - 4
     assignments = store.read(broken.ws, tables.ASSIGNMENTS)
