@@ -347,7 +347,9 @@ def test_a_lost_connection_keeps_the_answer_and_another_tab_is_told(browser: Any
     assert subject(other) == subject(tab)
 
 
-def test_an_answer_waits_for_a_new_link(browser: Any, page: Opened) -> None:
+def test_an_answer_waits_for_a_new_link_and_a_revoked_one_ends_what_is_open(
+    browser: Any, page: Opened, cli: Any
+) -> None:
     """Regression: a new link was made while ann read, and her next answer was lost."""
     tab = start(browser, page)
     link, (current, *_) = links.make(page.ws, ["ann"])["ann"], [subject(tab)]
@@ -361,17 +363,13 @@ def test_an_answer_waits_for_a_new_link(browser: Any, page: Opened) -> None:
     until(tab, lambda: (current, "*") in said(page.ws))
     tab.locator(".turn").first.wait_for()
     assert subject(tab) != current
-
-
-def test_a_revoked_link_ends_what_is_open(browser: Any, page: Opened, cli: Any) -> None:
-    tab = start(browser, page)
     assert cli("review", "link", "ann", "--revoke", "-C", page.ws.root).code == 0
-    answer_keys = SKIP[subject(tab)]
+    stored = said(page.ws)
     tab.wait_for_timeout(DRAWN)
-    for key in answer_keys:
+    for key in SKIP[subject(tab)]:
         tab.keyboard.press(key)
     tab.get_by_text("no longer").wait_for()
-    assert tab.locator(".turn").count() == 0 and not said(page.ws)
+    assert tab.locator(".turn").count() == 0 and said(page.ws) == stored
     tab.reload()
     tab.get_by_text("no longer").wait_for()
 

@@ -84,6 +84,7 @@ def test_a_data_set_shows_another_page_once_a_question_or_the_guidelines_were_ed
         client = server({f"GET {SET}/questions": items(*rows)})
         there = client.project_page_there(data_set(3, guidelines=guidelines))
         assert (there == client.project_page("mark-adjudicator-8", TAXONOMY)) == same
+        assert there != client.project_page("mark-reviewer-8", TAXONOMY)
 
 
 def test_a_data_set_and_an_account_are_made_where_there_are_none(server, tmp_path: Path) -> None:
@@ -103,10 +104,11 @@ def test_a_data_set_and_an_account_are_made_where_there_are_none(server, tmp_pat
 
 
 def test_a_data_set_is_kept_and_its_guidelines_and_options_are_put_right(server) -> None:
-    """One that is closed, or that asks something else, is passed over."""
+    """One that is closed, or that asks something else, is passed over: those of adjudicators asked what else is there,
+    and its answers were refused."""
     settings = RULING[0]["settings"]
     worded = RULING[0] | {"settings": settings | {"options": [o | {"text": "?"} for o in settings["options"]]}}
-    rows = {2: RULING, 3: RULING[1:], 4: [worded, *RULING[1:]]}
+    rows = {2: RULING, 3: questions(TAXONOMY, 8), 4: [worded, *RULING[1:]]}
     asked = {USERS: items(AL), ROOMS: items(ROOM), SETS: items(row(2), row(3), row(4, guidelines="old"))}
     asked |= {f"GET /api/v1/datasets/{IDS[n]}/questions": items(*listed) for n, listed in rows.items()}
     asked |= {f"PATCH /api/v1/questions/{IDS[20]}": RULING[0], f"GET /api/v1/datasets/{IDS[4]}": row(4)}
