@@ -101,19 +101,27 @@ def install(say: Say) -> Path:
 
 
 def _install(folder: Path, say: Say) -> None:
+    """With an empty, migrated database, which saves each new workspace most of the first start's time."""
     say(f"installing Label Studio {VERSION} into {folder} (once; about 850 MB)")
     shutil.rmtree(folder, ignore_errors=True)
-    for command in (
-        [sys.executable, "-m", "venv", folder],
-        [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
-    ):
-        process = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-        if process.returncode:
-            last_line = (process.stderr.strip() or process.stdout.strip()).splitlines()[-1:]
-            raise ReviewError(
-                f"Label Studio could not be installed: {' '.join(last_line)}: give a server with --url and --token"
-            )
+    python, empty = folder / "bin" / "python", folder / "empty"
+    _run([sys.executable, "-m", "venv", folder])
+    _run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS])
+    empty.mkdir(parents=True)
+    manage = next((folder / "lib").glob("python*/site-packages/label_studio/manage.py"))
+    env = {**_base_environment(), "LABEL_STUDIO_BASE_DATA_DIR": str(empty)}
+    _run([python, manage, "migrate", "--verbosity", "0"], env=env, cwd=empty)
+    os.replace(empty / "label_studio.sqlite3", folder / "empty.sqlite3")
     (folder / "ready").write_text(VERSION)
+
+
+def _run(command: list[str | Path], env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
+    process = subprocess.run(list(map(str, command)), env=env, cwd=cwd, capture_output=True, text=True, check=False)
+    if process.returncode:
+        last_line = (process.stderr.strip() or process.stdout.strip()).splitlines()[-1:]
+        raise ReviewError(
+            f"Label Studio could not be installed: {' '.join(last_line)}: give a server with --url and --token"
+        )
 
 
 def state(folder: Path) -> Facts | None:
@@ -202,7 +210,6 @@ def _start(folder: Path, stored: Facts, say: Say) -> Facts:
     if not answers:
         status = "is not there yet" if code is None else f"stopped with exit code {code}"
         raise ReviewError(f"Label Studio at {facts['url']} {status}: see {folder / 'server.log'}")
-    _make_template()
     return facts
 
 
@@ -241,27 +248,11 @@ def _free_port(previous: int | None) -> int:
 
 
 def _copy_template(folder: Path) -> None:
-    """Copies an empty, migrated database, which saves a new workspace most of the first start's time."""
+    """Gives a new workspace the installation's empty database."""
     template, database = _installation() / "empty.sqlite3", folder / "data" / "label_studio.sqlite3"
     if template.exists() and not database.exists():
         shutil.copyfile(template, database.with_suffix(".tmp"))
         os.replace(database.with_suffix(".tmp"), database)
-
-
-def _make_template() -> None:
-    """Makes the template by a separate migration, never from a workspace's data."""
-    template = _installation() / "empty.sqlite3"
-    if template.exists():
-        return
-    folder = _installation() / f"migrate-{os.getpid()}"
-    folder.mkdir(parents=True, exist_ok=True)
-    env = {**_base_environment(), "LABEL_STUDIO_BASE_DATA_DIR": str(folder)}
-    manage = next((_installation() / "lib").glob("python*/site-packages/label_studio/manage.py"))
-    command = [str(_installation() / "bin" / "python"), str(manage), "migrate", "--verbosity", "0"]
-    process = subprocess.run(command, env=env, capture_output=True, check=False, cwd=folder)
-    if process.returncode == 0 and (folder / "label_studio.sqlite3").exists():
-        os.replace(folder / "label_studio.sqlite3", template)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answers_in_time(url: str, running: Callable[[], bool]) -> bool:

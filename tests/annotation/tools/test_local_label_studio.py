@@ -56,21 +56,34 @@ def both(what: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-def test_two_installations_at_once_are_one(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = []
+def test_two_installations_at_once_are_one_with_an_empty_database_for_all(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, commands = cache / "lib" / "python3.11" / "site-packages" / "label_studio", list[list[str]]()
 
-    def slow(words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+    def slow(words: list[str], *, env: dict[str, str] | None, **how: Any) -> subprocess.CompletedProcess[str]:
         commands.append(words)
-        cache.mkdir(exist_ok=True)
+        site.mkdir(parents=True, exist_ok=True)
+        (site / "manage.py").touch()
+        if env:
+            (Path(env["LABEL_STUDIO_BASE_DATA_DIR"]) / "label_studio.sqlite3").write_text("empty")
         time.sleep(0.3)  # meanwhile the other one would begin
         return subprocess.CompletedProcess(words, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", slow)
     lines = list[str]()
     assert both(lambda n: managed.install(lines.append)) == [cache, cache]
-    pip = [str(cache / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]
-    assert commands == [[sys.executable, "-m", "venv", str(cache)], [*pip, str(managed.PINS)]]
+    python = str(cache / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", str(managed.PINS)]
+    migrate = [python, str(site / "manage.py"), "migrate", "--verbosity", "0"]
+    assert commands == [[sys.executable, "-m", "venv", str(cache)], pip, migrate]
     assert lines == [f"installing Label Studio {managed.VERSION} into {cache} (once; about 850 MB)"]
+    (database := tmp_path / "data" / "label_studio.sqlite3").parent.mkdir()
+    for before, after in (("", "empty"), ("full", "full")):  # of a new workspace, and of one that is used
+        if before:
+            database.write_text(before)
+        managed._copy_template(tmp_path)
+        assert [path.read_text() for path in database.parent.iterdir()] == [after]
 
 
 @pytest.mark.parametrize(("output", "error"), [("", "a\nno room left"), ("b\nno room left", "")])
@@ -84,37 +97,11 @@ def test_an_installation_that_fails_says_why_and_is_none(
     assert not managed.installed()
 
 
-def test_an_empty_database_is_made_once_for_all_workspaces(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (site := cache / "lib" / "python3.11" / "site-packages" / "label_studio").mkdir(parents=True)
-    (site / "manage.py").touch()
-    calls, codes = list[list[str]](), [1, 0]
-
-    def migrate(words: list[str], *, env: dict[str, str], cwd: Path, **how: Any) -> subprocess.CompletedProcess[str]:
-        calls.append(words)
-        (Path(env["LABEL_STUDIO_BASE_DATA_DIR"]) / "label_studio.sqlite3").write_text("empty")
-        return subprocess.CompletedProcess(words, codes.pop(0), "", "")
-
-    monkeypatch.setattr(subprocess, "run", migrate)
-    for made in (False, True, True):  # the first migration fails, the third is not needed
-        managed._make_template()
-        assert (cache / "empty.sqlite3").exists() == made and not list(cache.glob("migrate-*"))
-    assert calls == [[str(cache / "bin" / "python"), str(site / "manage.py"), "migrate", "--verbosity", "0"]] * 2
-    (database := tmp_path / "data" / "label_studio.sqlite3").parent.mkdir()
-    managed._copy_template(tmp_path)
-    assert database.read_text() == "empty"
-    database.write_text("full")
-    managed._copy_template(tmp_path)
-    assert [path.read_text() for path in database.parent.iterdir()] == ["full"]
-
-
 @pytest.fixture
 def home(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of an installed server, for which SERVER stands in."""
     cache.mkdir(parents=True)
     (cache / "ready").touch()
-    (cache / "empty.sqlite3").touch()
 
     def words(installation: Path, home: Path, port: int) -> list[str]:
         return [sys.executable, "-c", SERVER, str(port), str(home / "data")]
