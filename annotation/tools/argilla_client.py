@@ -3,7 +3,6 @@
 import json
 import re
 import secrets
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
     from argilla._models import QuestionModel
 
 
-def needed() -> None:
-    """Raises ReviewError if the library is not installed."""
-    try:
-        with warnings.catch_warnings():  # the library is written for an older pydantic
-            warnings.simplefilter("ignore", DeprecationWarning)
-            import argilla  # noqa: F401
-    except ModuleNotFoundError:
-        raise ReviewError("Argilla needs its library: pip install 'saferec-builder[argilla]'") from None
-
-
 class Server:
     """The requests that the toolkit makes to Argilla. Reviewers see only their own workspace; its name has our mark.
 
@@ -49,7 +38,7 @@ class Server:
 
     def __init__(self, url: str, token: str, timeout: float = 120.0, accounts: Path | None = None) -> None:
         """`accounts`: the file with the passwords of the accounts made here, which the owner passes on."""
-        needed()
+        server_errors.needed("argilla", "argilla")
         self.url, self.token, self.timeout, self.accounts = url.rstrip("/"), token, timeout, accounts
         self._questions: dict[str, dict[str, UUID]] = {}
 

@@ -35,16 +35,6 @@ def instructions() -> str:
     return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
 
 
-def needed() -> None:
-    """Raises ReviewError if the library is not installed."""
-    try:
-        import label_studio_sdk  # noqa: F401
-    except ModuleNotFoundError:
-        raise ReviewError(
-            "--tool label-studio needs its library: pip install 'saferec-builder[label-studio]'"
-        ) from None
-
-
 class Server:
     """The requests that the toolkit makes to Label Studio. Projects are found by the mark in their description."""
 
@@ -53,7 +43,7 @@ class Server:
     place, task_of, page_of = staticmethod(place), staticmethod(task_of), staticmethod(page_of)
 
     def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
-        needed()
+        server_errors.needed("label_studio_sdk", "label-studio")
         self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
 
     @cached_property

@@ -1,7 +1,9 @@
 """Turns the failures of a review server into a few errors of our own, whichever library raised them."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +28,16 @@ class Missing(ReviewError):
 
 class Elsewhere(ReviewError):
     """The server redirects to another origin, to which nothing is sent."""
+
+
+def needed(library: str, tool: str) -> None:
+    """Raises ReviewError if the tool's library is not installed."""
+    try:
+        with warnings.catch_warnings():  # that of Argilla is written for an older pydantic
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import_module(library)
+    except ModuleNotFoundError:
+        raise ReviewError(f"--tool {tool} needs its library: pip install 'saferec-builder[{tool}]'") from None
 
 
 def refuse_foreign_redirect(response: Any) -> None:

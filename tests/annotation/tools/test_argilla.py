@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from annotation.tools import argilla, argilla_client
+from annotation.tools import argilla, server_errors
 from annotation.tools.task_conversion import take, units16
 from annotation.tools.tasks_and_answers import Pulled
 from tests.worlds.sheet_answers import STAMP, TASK, TAXONOMY, in_argilla, ours, sheet, verdicts
@@ -113,7 +113,7 @@ def test_half_a_character_stops_no_pull():
 @pytest.mark.parametrize("many", [1, 2, 3])
 def test_argilla_takes_a_taxonomy_of_few_traits(many):
     """The library and server want at least two options for a choice, and at least three as visible options."""
-    argilla_client.needed()
+    server_errors.needed("argilla", "argilla")
     from argilla._models import QuestionModel
 
     taxonomy = replace(TAXONOMY, traits=TAXONOMY.traits[:many])
