@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 
 from annotation.tools import local_label_studio as managed
+from saferec_builder.storage import whole_files
 
 VERSION = "2.8.0"
 PINS = Path(__file__).with_name("argilla.txt")
@@ -43,7 +44,7 @@ class Argilla:
     def __init__(self, folder: Path) -> None:
         self.folder, redis, listening = folder, folder / "redis.sock", socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        self.key, self.password = secrets.token_hex(16), "owner-12345678"
+        self.key, self.password = "owner-key-of-the-tests", "owner-12345678"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.environment = os.environ | {
             "ARGILLA_HOME_PATH": str(folder),
@@ -56,11 +57,21 @@ class Argilla:
             "HF_HUB_OFFLINE": "1",
         }
         self._start(["redis-server", "--port", "0", "--unixsocket", str(redis), "--save", "", "--appendonly", "no"])
-        self._run("database", "migrate")
-        self._run("database", "users", "create_default", "--api-key", self.key, "--password", self.password)
+        self._copy_database()
         self._start([str(home() / "bin" / "python"), str(MAIN), str(listening.fileno())], listening.fileno())
         listening.close()
         self._wait()
+
+    def _copy_database(self) -> None:
+        """The migrated database with its owner, which is made once per installation: it takes half of a start."""
+        template, database = home() / "owner.db", self.folder / "argilla.db"
+        if template.exists():
+            shutil.copyfile(template, database)
+            return
+        self._run("database", "migrate")
+        self._run("database", "users", "create_default", "--api-key", self.key, "--password", self.password)
+        with whole_files.replacing(template) as tmp:
+            shutil.copyfile(database, tmp)
 
     def _run(self, *words: str) -> None:
         tool = [str(home() / "bin" / "python"), "-m", "argilla_server", *words]
