@@ -151,12 +151,8 @@ def _locked(folder: Path) -> Iterator[None]:
 def up(folder: Path, say: Say) -> tuple[Facts, bool]:
     """(the login data, whether the server had to be started). The data lies in `folder`/data."""
     with _locked(folder):
+        check_machine(folder)
         facts = state(folder)
-        if facts and (host := facts.get("host", socket.gethostname())) != socket.gethostname():
-            raise ReviewError(
-                f"{folder}: Label Studio was started on {host}, and two servers would spoil its database: run"
-                " `saferec-build review down` there, or here if it does not run there any more; then run this again"
-            )
         if facts and alive(folder, facts):
             if facts.get("settings") == _settings():
                 if not (answering := healthy(facts["url"])):
@@ -172,6 +168,17 @@ def up(folder: Path, say: Say) -> tuple[Facts, bool]:
                 " run this again"
             )
         return _start(folder, facts or Facts(), say), True
+
+
+def check_machine(folder: Path) -> None:
+    """Raises ReviewError if another machine started the server and no `down` has followed: it may still use the
+    database."""
+    host = (state(folder) or Facts()).get("host", socket.gethostname())
+    if host != socket.gethostname():
+        raise ReviewError(
+            f"{folder}: Label Studio was started on {host}, and only one machine may use its database: run"
+            " `saferec-build review down` there, or here if it does not run there any more; then run this again"
+        )
 
 
 def clear_exports(folder: Path) -> None:

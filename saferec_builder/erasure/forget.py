@@ -13,6 +13,7 @@ from pathlib import Path
 
 from annotation import connections, outbox, servers
 from annotation.review_destinations import Argilla, LabelStudio
+from annotation.tools.local_label_studio import check_machine
 from exports.report import PAGE
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReviewError, StoreError, whole_object
@@ -175,6 +176,8 @@ def _read_intent(intent: Path) -> Erasure:
 
 
 def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | None, no_server: bool) -> None:
+    if erasure.tasks:
+        check_machine(connections.server_folder(ws))
     for problem in _needed_server(ws, erasure, to, no_server):
         raise ReviewError(f"forget: {problem}")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from annotation.tools import local_label_studio
 from saferec_builder.core.errors import ReviewError, StoreError, UsageError
 from saferec_builder.erasure import forget as stage
 from saferec_builder.erasure.people import Erasure, Receipt
@@ -71,7 +72,8 @@ def test_what_is_under_way_is_read_as_it_was_written(tmp_path: Path) -> None:
         stage._read_intent(tmp_path / "intent")
 
 
-def test_tasks_on_a_server_that_is_not_given_stop_it(workspace: store.Workspace) -> None:
+def test_tasks_on_a_server_that_is_not_given_or_on_that_of_another_machine_stop_it(workspace: store.Workspace) -> None:
+    """In a folder that machines share, rows were deleted under a Label Studio that ran elsewhere."""
     erasure = Erasure(tasks=["task-1", "task-2"])
     stage._check_server(workspace, erasure, None, False)
     sent = [("label_studio", "mark", f"task-{n}-aa", f"{n}", "there") for n in (1, 2, 3)]
@@ -79,6 +81,10 @@ def test_tasks_on_a_server_that_is_not_given_stop_it(workspace: store.Workspace)
     stage._check_server(workspace, erasure, None, True)
     with pytest.raises(ReviewError, match=r"2 tasks about them are on a review server \(label-studio\): give it"):
         stage._check_server(workspace, erasure, None, False)
+    (workspace.root / "label-studio").mkdir()
+    local_label_studio.save(workspace.root / "label-studio", {"host": "elsewhere", "pid": 1})
+    with pytest.raises(ReviewError, match="was started on elsewhere, and only one machine may use its database"):
+        stage._check_server(workspace, erasure, None, True)
 
 
 def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_two_starts_at_once_are_one_server(home: Path, monkeypatch: pytest.Monke
         (facts, started), (other_facts, other_started) = both(lambda n: managed.up(home, lambda line: None))
         assert {started, other_started} == {True, False}
         assert facts == other_facts == managed.state(home)
-        there = f"was started on {facts['host']}, and two servers would .* run `saferec-build review down` there"
+        there = f"was started on {facts['host']}, and only one machine may .* run `saferec-build review down` there"
         with monkeypatch.context() as patch, pytest.raises(ReviewError, match=there):
             patch.setattr(socket, "gethostname", lambda: "elsewhere")
             managed.up(home, lambda line: None)
