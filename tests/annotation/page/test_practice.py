@@ -18,7 +18,9 @@ def test_each_has_words_of_the_seeker_an_answer_and_a_reason() -> None:
             assert (place["turn"] % 2, text[place["start"] : place["end"]]) == (0, quote)
         assert task["why"] and set(task["right"].values()) <= {"present", "absent"}
         assert {card["trait"] for card in task["cards"]} <= task["right"].keys()
-    assert ["Suicide and self-harm" in task["warning"] for task in tasks] == [False, False, True, False, False]
+    severe = "May be hard to read (Suicide and self-harm). You may leave it."
+    assert [task["warning"] for task in tasks] == ["", "", severe, "", ""]
+    assert [task["ask"].startswith("May be hard") for task in tasks] == [False, False, True, False, False]
 
 
 def test_those_about_traits_that_a_taxonomy_lacks_are_left_out() -> None:

@@ -82,6 +82,9 @@ def refused(*where: object, **how: object) -> None:
 def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ReviewError, match="review push --tool page"):
         serving.serve(workspace)
+    with monkeypatch.context() as patch, pytest.raises(UsageError, match="needs uvicorn: pip install 'saferec-builder"):
+        patch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else name)
+        serving.serve(workspace)
     review_world.fill(workspace)
     with pytest.raises(UsageError, match="--url too"):
         serving.serve(workspace, host="0.0.0.0")

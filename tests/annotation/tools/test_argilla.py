@@ -76,7 +76,7 @@ def test_argilla_speaks_of_the_same_words():
     (span,) = argilla.record_of(sheet(), TAXONOMY)["suggestions"]["evidence"]
     values = {"evidence": {"value": [span]}, "verdict_1": {"value": "Yes"}}
     response = in_argilla("submitted", values)
-    assert response.spans == {"gore": sheet().units[0]["spans"]}
+    assert (response.key, response.spans) == ("task-1", {"gore": sheet().units[0]["spans"]})
     assert verdicts(response) == ({"gore": "present", "*": "absent"}, [])
     assert verdicts(in_argilla("discarded", None)) == ({"*": None}, [])
     row = {"status": "draft", "values": values, "updated_at": "2026-01-01T00:00:00"}

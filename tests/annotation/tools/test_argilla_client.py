@@ -67,6 +67,8 @@ def test_records_are_sent_listed_counted_and_deleted(server) -> None:
     stored = items({"fields": {"ask": "a"}, "vectors": {}, "metadata": {}}, updated=0)
     client = server({f"GET {SET}/questions": items(*RULING), f"PUT {SET}/records/bulk": stored})
     assert client.send(IDS[3], [sent]) == client.send(IDS[3], [sent]) == [IDS[20]]
+    pages = [client.page_of(sent | more) for more in ({}, {"suggestions": {}}, {"fields": {"ask": "b"}})]
+    assert pages[0] == pages[1] != pages[2]
     keys = [("k1", "r1", False), ("k2", "r2", True), ("k3", "r3", False)]
     draft = ANSWER | {"status": "draft"}  # no answer yet: an opt-out takes the record back
     rows = [{"id": r, "external_id": k, "fields": {}, "responses": [draft, *[ANSWER] * done]} for k, r, done in keys]

@@ -1,5 +1,6 @@
 """Tasks and answers of Label Studio."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -71,6 +72,9 @@ def test_a_card_says_in_words_what_is_asked():
         ("No", "gore absent", "n"),
         ("Unsure", "gore unsure", "u"),
     ]
+    flag = replace(sheet(), task=replace(sheet().task, kind="item_flag"))
+    items = [label_studio.task_of(made, TAXONOMY)["data"]["items"] for made in (sheet(), flag)]
+    assert items == [[], [{"about": "It also holds:"}]]
     data = label_studio.task_of(sheet(), TAXONOMY)["data"] | {"labels": []}
     pages = {name: label_studio.page_of({"data": data | {name: "x"}}) for name in data}
     assert [name for name in data if pages[name] == label_studio.page_of({"data": data})] == ["key"]
