@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import aggregation, agreement, gold_and_decoys, label_bounds, rejections, reliability
+from annotation import aggregation, agreement, gold_and_decoys, label_bounds, rejections
 from annotation.recall_bounds import LabelBounds, band, lowers_most
 from annotation.review_state import ReviewState, gather, open_units, readable, reported, undone
 from annotation.reviewer_opt_outs import avoided
@@ -95,7 +95,7 @@ def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     speed = dict(of_tasks.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     rejected = rejections.waiting(units)
     quality = gold_and_decoys.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
-    compared = reliability.against_labels(state.votes, state.judged)
+    compared = against_labels(state.votes, state.judged)
     return {
         name: {"tasks": n, "open": open_tasks}
         | ({"rejected": rejected[name]} if name in rejected else {})
@@ -104,3 +104,18 @@ def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
         | quality.get(name, {})
         for name, n, open_tasks in counts.sort("reviewer").iter_rows()
     }
+
+
+def against_labels(votes: pl.DataFrame, judged: pl.DataFrame) -> dict[str, dict[str, JsonValue]]:
+    """reviewer -> of the units that they answered and that have a verdict: labels `present`; how many of these they
+    `found`; labels `absent` that they called present; verdicts that the adjudicator `ruled` on; those `overruled`.
+
+    No model ranks reviewers: nearly all verdicts are `absent`, so of two who differ it would believe the one who
+    overlooks more.
+    """
+    labels = judged.drop_nulls("verdict").select(*UNIT, "method", label="verdict")
+    there, yes, ruled = pl.col("label") == "present", pl.col("verdict") == "present", pl.col("method") == "adjudicated"
+    figures = {"present": there, "found": there & yes, "false_alarms": (pl.col("label") == "absent") & yes}
+    figures |= {"ruled": ruled, "overruled": ruled & (pl.col("verdict") != pl.col("label"))}
+    rows = aggregation.by_reviewers(votes).join(labels, on=UNIT).group_by("reviewer")
+    return {row.pop("reviewer"): row for row in rows.agg(n.sum().alias(name) for name, n in figures.items()).to_dicts()}

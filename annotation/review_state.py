@@ -12,7 +12,6 @@ from annotation import (
     gold_and_decoys,
     precision_bounds as precision,
     rejections,
-    reliability,
     reported_texts,
     review_history,
     routing,
@@ -121,11 +120,9 @@ def _with_turns(ws: Workspace, texts: pl.DataFrame, subjects: pl.Series) -> pl.D
 
 
 def queue(state: ReviewState, share: float = 0.0) -> pl.DataFrame:
-    """UNIT of what the adjudicator has to rule on: disputes, the closest first, then labels drawn for a recheck."""
-    disputed = state.disputed
-    if disputed.height > 1:
-        disputed = reliability.closest_first(disputed, reliability.certainties(aggregation.by_reviewers(state.votes)))
-    return pl.concat([disputed, precision.rechecks(state.votes, state.assignments, state.auto, share, state.readers)])
+    """UNIT of what the adjudicator has to rule on: disputes, then labels drawn for a recheck."""
+    rechecks = precision.rechecks(state.votes, state.assignments, state.auto, share, state.readers)
+    return pl.concat([state.disputed, rechecks])
 
 
 def found_units(state: ReviewState) -> pl.DataFrame:

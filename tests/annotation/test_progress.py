@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from annotation.progress import progress, tasks
+from annotation.progress import against_labels, progress, tasks
 from annotation.review_state import gather, open_units
 from annotation.routing import texts
 from saferec_builder.storage import tables
@@ -76,3 +76,30 @@ def test_status_counts_units(ws, cli, review):
     text = cli("review", "status", "-C", ws.root).out
     line = next(line.split() for line in text.splitlines() if line.startswith("gore "))
     assert line[:7] == ["gore", *"11111", "n/a"]  # agreement cannot be told: one unit
+
+
+def test_who_overlooks_what_another_finds_is_told_by_rulings_and_not_by_how_much_is_absent():
+    """`likely right` was .994 for bo, and lower for ann, who was right: nearly all of 20 traits are absent."""
+    cases = {  # ann, bo, the label, how it was made
+        "both": ("present", "present", "present", "agreed"),
+        "bo overlooks": ("present", "absent", "present", "adjudicated"),
+        "bo doubts": ("present", "unsure", "present", "adjudicated"),
+        "ann is wrong": ("present", "absent", "absent", "adjudicated"),
+        "both are wrong": ("present", "absent", "unsure", "adjudicated"),
+        "nobody has ruled": ("absent", "present", None, "unresolved"),
+        **{f"nothing there {n}": ("absent", "absent", "absent", "agreed") for n in range(94)},
+    }
+    kind, gore = pl.lit("sensitivity").alias("kind"), pl.lit("gore").alias("trait")
+    table = pl.DataFrame(
+        [(c, *row) for c, row in cases.items()], schema=["subject", "ann", "bo", "label", "method"], orient="row"
+    )
+    judged = table.select(kind, "subject", gore, "method", verdict="label")
+    votes = table.unpivot(["ann", "bo"], index="subject", variable_name="reviewer", value_name="verdict")
+    cy = table.filter(method="adjudicated").select("subject", reviewer=pl.lit("cy"), verdict="label")
+    votes = pl.concat([votes, cy]).with_columns(kind, gore)
+    votes = votes.with_columns(role=pl.when(reviewer="cy").then(pl.lit("adjudicator")).otherwise(pl.lit("reviewer")))
+    assert against_labels(votes, judged) == {
+        "ann": {"present": 3, "found": 3, "false_alarms": 1, "ruled": 4, "overruled": 2},
+        "bo": {"present": 3, "found": 1, "false_alarms": 0, "ruled": 4, "overruled": 3},
+    }
+    assert against_labels(votes, judged.head(0)) == {}
