@@ -133,7 +133,7 @@ def _waiting(short: list[tuple[str, str]], plan: Plan) -> Figures:
     }
     kinds = Counter("conversations" if kind == "sensitivity" else "items" for kind, _ in short)
     advice = "; ".join(f"{counts[reason]:,} {message}" for reason, message in messages.items() if counts[reason])
-    return {"waiting": dict(kinds), "next": advice} if short else {}
+    return {"still_to_assign": dict(kinds), "next": advice} if short else {}
 
 
 def _unassigned(state: ReviewState, assigned: pl.DataFrame) -> Figures:

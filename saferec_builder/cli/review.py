@@ -81,6 +81,7 @@ def push(
 
 @app.command()
 def pull(
+    *,
     paths: Annotated[
         list[Path] | None, typer.Argument(help="With --tool files: CSVs, or folders of them; default: review/.")
     ] = None,

@@ -147,9 +147,9 @@ def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, r
 
 def test_a_push_says_what_waits_and_for_whom(ws: store.Workspace, review: Any) -> None:
     sent = review("push", *ANN, *FILES)
-    assert (sent["new"], sent["waiting"]) == ({"proposed": 2}, {"conversations": 2})
+    assert (sent["new"], sent["still_to_assign"]) == ({"proposed": 2}, {"conversations": 2})
     assert sent["next"].startswith("2 lack some of their readers (2 each)")
-    assert "waiting" not in review("push", *TWO, *FILES)
+    assert "still_to_assign" not in review("push", *TWO, *FILES)
 
 
 def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws: store.Workspace, review: Any) -> None:
