@@ -1,6 +1,5 @@
 """From reviews to labels, in worlds small enough to check by eye."""
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -72,23 +71,6 @@ def test_more_than_half_of_the_readers_make_a_label(readers, said, verdict, wait
     assert adjudicate(ruled, tables.LABELS.empty, readers=readers)["method"].to_list() == ["adjudicated"]
     assert disputed(ruled, readers).is_empty()
     assert tallies(ruled, readers).equals(tallies(cast(*said), readers))  # an adjudicator is no reader
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
-def test_soft_labels_are_those_of_crowd_kit():
-    aggregation = pytest.importorskip("crowdkit.aggregation", reason="needs crowd-kit, of the dev group")
-    rng = np.random.default_rng(1)
-    rows = [
-        review(f"p{person}", "gore", str(rng.choice(["present", "absent", "unsure"])), subject=f"c{conversation}")
-        for conversation in range(100)
-        for person in range(rng.integers(1, 11))
-    ]
-    frame = reviews(*rows)
-    data = frame.select(task="subject", worker="reviewer", label="verdict").to_pandas()
-    expected = aggregation.MajorityVote().fit_predict_proba(data)["present"]
-    shares = dict(tallies(frame, 10).select("subject", "soft").iter_rows())
-    assert shares == pytest.approx(expected.to_dict()) and len(shares) == 100
 
 
 def test_evidence_is_the_union_over_those_who_agree_with_the_label():

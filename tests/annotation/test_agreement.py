@@ -38,10 +38,6 @@ def test_what_cannot_be_told_is_null_and_never_0_or_1(rows):
     assert (row["alpha"], row["low"], row["high"]) == (None, None, None)
 
 
-def test_no_votes_no_rows():
-    assert alphas(votes().cast(pl.String)).is_empty()
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_same_as_crowd_kit_with_three_values_and_uneven_units():

@@ -127,7 +127,10 @@ def test_gold_has_one_line_for_a_conversation_and_stays_what_it_was(tmp_path):
     assert rows.rows() == [("sensitivity", "c3", ["gore", "torture"])]
     assert read_gold(path, {"c3"}, TAXONOMY, rows).equals(rows)
     other = f"^{path}: c3 was gold for gore, torture before, and stays so: leave its line out$"
-    faults = [(line("gore") + line("needles"), empty, "gold.jsonl:2: c3 has two lines"), (line("needles"), rows, other)]
+    faults = [(line("gore") + line("needles"), empty, ":2: c3 has two lines"), (line("needles"), rows, other)]
+    faults += [(text, empty, ":1: found ") for text in ('{"conversation": [], "traits": []}', "no json", "[" * 100_000)]
+    faults += [('{"conversation": "no", "traits": []}', empty, ":1: no conversation 'no' in this workspace: mine it")]
+    faults += [(line("gor"), empty, ":1: unknown trait 'gor': did you mean gore")]
     for text, known, why in faults:
         path.write_text(text)
         with pytest.raises(UsageError, match=why):

@@ -102,8 +102,9 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     assert rows_of(ws.root / "review" / "ann.csv") == []
 
 
-@pytest.mark.parametrize("fault", [["refused"], ["failed"] * 4, ["died"]], ids=lambda fault: fault[0])
-@pytest.mark.parametrize("before", [0, 3, 7])
+@pytest.mark.parametrize(
+    ("before", "fault"), [(0, ["refused"]), (3, ["failed"] * 4), *((n, ["died"]) for n in (0, 3, 7))], ids=str
+)
 def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memory, fault, before):
     words = ("review", "push", *ALL, "-C", ws.root)
     memory.plan = [""] * before + fault

@@ -264,10 +264,3 @@ def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     (summary,) = [line for line in output if line.startswith("any sensitivity ")]
     assert summary.split("  ")[-1].strip() == precision.words(review_status(ws).bounds.false_pooled)
     assert store.read(ws, tables.ASSIGNMENTS).filter(why="recheck").height
-
-
-@pytest.mark.parametrize("value", [1.5, "yes"])
-def test_a_wrong_setting_is_one_line(ws, cli, value):
-    review_settings(ws.root, auto=value)
-    result = cli("review", "status", "-C", ws.root)
-    assert (result.code, result.err.count("\n"), "review.auto: " in result.err) == (1, 1, True)

@@ -5,28 +5,22 @@ import polars as pl
 from annotation.progress import against_labels, progress, tasks
 from annotation.review_state import gather, open_units
 from annotation.routing import texts
-from saferec_builder.storage import tables
 from tests.worlds.reviewing import TWO, answer as fill_in, no, yes
 from tests.worlds.routing import answer, conversations, proposals, send
 
 
-def test_progress_counts_units():
+def test_progress_counts_units_and_those_of_items_apart():
     props = proposals(("c1", "gore", "present"), ("c2", "gore", "present"), ("c2", "gore", "unsure"))
+    props = pl.concat([props, proposals(("i1", "gore", "present"), kind="item_flag")])  # it was: gore 3
     assigned = send(texts(conversations("c1")), props, reviewers=("ann",))
     answers = [answer("gore"), answer("gore", reviewer="bo"), answer("needles")]
     votes = pl.DataFrame(answers).select("kind", "subject", "trait", "reviewer")
     counts = progress(props, assigned, votes, votes.head(1).drop("reviewer"), readers=2).to_dicts()
     assert counts == [
         {"trait": "gore", "proposed": 2, "assigned": 1, "begun": 0, "read": 1, "disputed": 1},
+        {"trait": "gore (items)", "proposed": 1, "assigned": 0, "begun": 0, "read": 0, "disputed": 0},
         {"trait": "needles", "proposed": 0, "assigned": 0, "begun": 1, "read": 0, "disputed": 0},
     ]
-
-
-def test_items_and_conversations_of_one_trait_are_counted_apart():
-    plots = proposals(("i1", "gore", "present"), ("i2", "gore", "present"), kind="item_flag")
-    props, no_reviews = pl.concat([proposals(("c1", "gore", "present")), plots]), tables.REVIEWS.empty
-    counts = progress(props, tables.ASSIGNMENTS.empty, no_reviews, no_reviews, readers=2)
-    assert counts.select("trait", "proposed").rows() == [("gore", 1), ("gore (items)", 2)]  # it was: gore 3
 
 
 def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, review):

@@ -152,14 +152,6 @@ def test_a_push_says_what_waits_and_for_whom(ws: store.Workspace, review: Any) -
     assert "still_to_assign" not in review("push", *TWO, *FILES)
 
 
-def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws: store.Workspace, review: Any) -> None:
-    sent = review("push", *TWO, *FILES, "--all")
-    assert sent["new"] == {"audit": 4, "proposed": 4}
-    assert sent["rows"] == {"ann": 6, "bo": 6}
-    blind = [row for row in rows_of(ws.root / "review" / "ann.csv") if "western" in row["text"]]
-    assert [(row["trait"], row["proposed"]) for row in blind] == [("*", "")]
-
-
 def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
     """Two units for two people each: a minute each allows one for both, however large the budget is."""
     assert review("push", *TWO, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1

@@ -8,7 +8,6 @@ import pytest
 
 from annotation import confidence_bounds, recall_bounds as bounds
 from annotation.routing import Plan, by_doubt, revoked, route, texts
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
 from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, judged, no
@@ -143,10 +142,6 @@ def test_what_adjudicate_prints_is_not_below_the_truth(setting: str, tmp_path: P
     looks = list(worlds.commanded(worlds.world(7), tmp_path / "ws", setting, 4, 7))
     assert bounds.POOLED not in worlds.wrong(looks) and len(worlds.wrong(looks)) <= 1
     assert looks[-1].at_most[bounds.POOLED] is not None
-
-
-def test_the_traits_of_the_worlds_are_those_of_the_default_list():
-    assert {*worlds.SLUGS} <= {*traits.load().slugs} and len(worlds.SEVERE) == 3
 
 
 WAITS = "proposed or drawn have no sure label of it yet"
