@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from annotation.push import push
+from annotation.review_destinations import Files
 from saferec_builder.storage import database, tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of
@@ -47,26 +50,23 @@ def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
 
 
 @pytest.mark.slow
-def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli, tmp_path, injected):
-    """Then the same command runs again, or another one: with another person, and no decoys."""
-    import shutil
-
+def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, tmp_path, injected):
+    """Then the same push runs again, or another one: with another person, and no decoys."""
     kills = 0
-    for args, decoys, step in ((ALL, 0.5, 1), (("--reviewer", "bo", "--reviewer", "di", "--all"), 0, 1 if SOAK else 4)):
+    for people, decoys, step in ((("ann", "bo"), 0.5, 1), (("bo", "di"), 0, 1 if SOAK else 4)):
         for at in range(1, 1_000, step):
-            folder = tmp_path / f"{decoys}-{at}"
-            shutil.copytree(ws.root, folder)
+            folder = shutil.copytree(ws.root, tmp_path / f"{decoys}-{at}")
             copy = store.Workspace.open(folder)
             with pytest.MonkeyPatch.context() as patch:
                 reached = killing(patch, at)
                 try:
-                    cli("review", "push", *FILES, *ALL, "-C", folder)
+                    push(copy, ("ann", "bo"), to=Files(), everything=True)
                 except Killed:
                     kills += 1
             assigned = given(copy)
             assert assigned <= in_files(copy) and planted(copy) <= shown_in_files(copy)
             review_settings(folder, decoys=decoys)
-            assert cli("review", "push", *FILES, *args, "-C", folder).code == 0
+            push(store.Workspace.open(folder), people, to=Files(), everything=True)
             assert assigned <= given(copy) == in_files(copy) and nothing_is_left(copy)
             assert planted(copy) == shown_in_files(copy)
             readers = Counter(subject for _, subject in given(copy))
