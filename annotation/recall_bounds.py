@@ -150,9 +150,9 @@ def _on_gold(
 
 def words(bound: Bound, subjects: str = "conversations") -> str:
     """`<= 4.2 %` where it is known; else why not and what is needed. subjects: what the audit draws."""
-    need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
+    need, waiting = many(bound.more, "more audit", "more audits") if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
-        need = f"{waiting:,} proposed or drawn {_waits(bound)}"
+        need = f"{waiting:,} proposed or drawn {_waits(bound, waiting)}"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
     if bound.zone and not (bound.labels or bound.misses):
@@ -168,9 +168,11 @@ def words(bound: Bound, subjects: str = "conversations") -> str:
     return f"{most} ({need}{goal})"
 
 
-def _waits(bound: Bound) -> str:
-    """Why it counts as missed. For any trait fewer do than for one: another trait may be found there."""
-    return "may hold one: none is found there, not all is sure yet" if bound.of_any else "have no sure label of it yet"
+def _waits(bound: Bound, waiting: int) -> str:
+    """Why these count as missed. For any trait fewer do than for one: another trait may be found there."""
+    if bound.of_any:
+        return "may hold one: none is found there, not all is sure yet"
+    return f"{'has' if waiting == 1 else 'have'} no sure label of it yet"
 
 
 def of_items(items: LabelBounds | None) -> dict[str, str]:
@@ -185,14 +187,16 @@ def lowers_most(bounds: LabelBounds) -> str | None:
     """The next thing to do: labels for what was chosen or drawn, then audits for the closest trait; and what is settled
     as unsure, as the bounds count it beside what waits."""
     if bounds.undrawn:
-        text = "were mined since the last push that draws audits, or before the first"
+        mined = many(bounds.undrawn, "conversation was mined", "conversations were mined")
+        what = f"{mined} since the last push that draws audits, or before the first"
         remedy = "`review push`, with `audit` above 0 in [review]"
-        return f"{bounds.undrawn:,} conversations {text}: what is not known of them counts as missed: {remedy}"
+        return f"{what}: what is not known of them counts as missed: {remedy}"
     steps = []
     if waiting := max(bounds.pooled.open + bounds.pooled.holes - bounds.unsure, 0):
         text = many(waiting, "conversation", "conversations")
         text += ", proposed or drawn, may hold something that nobody is sure of yet"
-        waits = f"; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else ""
+        unassigned = many(bounds.unassigned, "of them waits", "of them wait")
+        waits = f"; {unassigned} to be assigned: `review push`" if bounds.unassigned else ""
         steps.append(f"{text}: each counts as missed until people agree{waits}")
     if bounds.unread:
         drawn = many(bounds.unread, "conversation was drawn and is", "conversations were drawn and are")
@@ -204,8 +208,9 @@ def lowers_most(bounds: LabelBounds) -> str | None:
     needed = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
     if needed and not (waiting or bounds.unread):
         slug = min(needed, key=lambda name: needed[name] or 0)
-        audits = f"{needed[slug]:,} more audits lower the bound of {slug} to {100 * confidence_bounds.ALPHA:.0f} %"
-        steps.append(f"{audits}: raise `audit` in [review] or take `--all`, and `review push`")
+        audits = many(needed[slug] or 0, "more audit lowers", "more audits lower")
+        limit = f"the bound of {slug} to {100 * confidence_bounds.ALPHA:.0f} %"
+        steps.append(f"{audits} {limit}: raise `audit` in [review] or take `--all`, and `review push`")
     return "; ".join(steps) or None
 
 

@@ -108,7 +108,7 @@ def test_the_commands_say_what_waits_to_be_handed_out(ws, review, adjudicate):
     answer(ws, review)
     missed = adjudicate()["missed_of_all"]
     assert (missed["open"], missed["zone"], missed["found"]) == (1, 2, 1)
-    assert "1 of them wait to be assigned: `review push`" in review("status")["next"]
+    assert "1 of them waits to be assigned: `review push`" in review("status")["next"]
     review("push", *TWO, "--all")
     answer(ws, review, lambda row: None if row["verdict"] else no(row))
     missed = adjudicate()["missed_of_all"]
@@ -183,6 +183,24 @@ def test_more_audits_are_said_to_lower_a_bound_and_not_to_certify():
     result = told(rows, verdicts, current=ids)
     more = result.traits["gore"].more
     assert (bounds.lowers_most(result) or "").startswith(f"{more} more audits lower the bound of gore to 5 %: raise")
+
+
+def test_one_that_waits_is_said_of_one():
+    """It was `1 proposed or drawn have no sure label` and `1 conversations were mined`."""
+    rows, ids, verdicts = world(40, 100, 100)
+    verdicts["p0"]["gore"] = None
+    result = told(rows, verdicts, current=ids)
+    assert bounds.words(result.traits["gore"]) == "<= 2.5 % (relative to these reviewers)"
+    assert "; 1 of them waits to be assigned: " in (
+        bounds.lowers_most(told(rows, verdicts, given(), current=ids)) or ""
+    )
+    assert (bounds.lowers_most(told(rows, verdicts, current=[*ids, "new"])) or "").startswith(
+        "1 conversation was mined"
+    )
+    rows, ids, verdicts = world(4, 10, 10)
+    verdicts["p0"]["gore"] = None
+    words = bounds.words(told(rows, verdicts, current=ids).traits["gore"])
+    assert words == "<= 25.0 % (1 proposed or drawn has no sure label of it yet)"
 
 
 def test_holes_and_what_is_unread_or_unsure_count_as_missed():
