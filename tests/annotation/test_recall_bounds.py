@@ -139,7 +139,7 @@ def test_few_bounds_are_below_the_truth_at_any_look(setting: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", worlds.SETTINGS)
 def test_what_adjudicate_prints_is_not_below_the_truth(setting: str, tmp_path: Path):
-    looks = list(worlds.commanded(worlds.world(7), tmp_path / "ws", setting, 4, 7))
+    looks = list(worlds.commanded(worlds.world(7, 500), tmp_path / "ws", setting, 3, 7))
     assert bounds.POOLED not in worlds.wrong(looks) and len(worlds.wrong(looks)) <= 1
     assert looks[-1].at_most[bounds.POOLED] is not None
 
