@@ -78,10 +78,10 @@ def lines(claims: pl.DataFrame, shown: pl.DataFrame, stage: str, verdict: str) -
         dots = ("..." * (start > AROUND), "..." * (len(turn) > end + AROUND))
         text.append(f"    {dots[0]}{before}»{turn[start:end]}«{after}{dots[1]}")
     counts = (frame["conversation"].n_unique() if stage == "reported" else frame.height for frame in (claims, shown))
-    return [*text, count_line(stage, verdict, *counts)]
+    return [*text, _count_line(stage, verdict, *counts)]
 
 
-def count_line(stage: str, verdict: str, total: int, shown: int) -> str:
+def _count_line(stage: str, verdict: str, total: int, shown: int) -> str:
     """How many rows there are and how many are shown, with the options that show the others."""
     rest = [f"--limit {total} shows all"] * (shown < total)
     if stage == "reported":

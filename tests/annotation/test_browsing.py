@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from annotation.browsing import browse, count_line, first, lines
+from annotation.browsing import browse, first, lines
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.review_world import TEXTS, claim
@@ -68,9 +68,11 @@ def test_a_quote_is_shown_with_120_letters_on_each_side():
     cut |= {"text": f"-{whole['text']}-"}
     rows = pl.DataFrame([whole, cut], schema_overrides={"form": pl.String, "confidence": pl.Float64})
     quote = f"{'a' * 120}»blood«{'b' * 120}"
+    rest = "proposals that say unsure: 2 quotes, 1 shown; --limit 2 shows all; --verdict present shows those that say"
+    assert lines(rows, rows.head(1), "proposals", "unsure")[-1] == f"{rest} present"
     assert lines(rows, rows, "labels", "present") == [
         *("c1 turn 2: gore, agreed", f"    {quote}", "c1 turn 1: gore, explicit, rules 0.50", f"    ...{quote}..."),
-        count_line("labels", "present", 2, 2),
+        "labels that say present: 2 quotes, 2 shown; --verdict unsure shows those that say unsure",
     ]
 
 
@@ -85,22 +87,3 @@ def test_a_quote_is_shown_with_120_letters_on_each_side():
 def test_what_is_not_there_is_one_line(ws, words, why):
     with pytest.raises(SafeRecError, match=why):
         browse(ws, **words)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            ("proposals", "present", 2_000, 10),
-            "proposals that say present: 2,000 quotes, 10 shown; --limit 2000 shows all; --verdict unsure shows those"
-            " that say unsure",
-        ),
-        (
-            ("labels", "unsure", 0, 0),
-            "labels that say unsure: 0 quotes, 0 shown; --verdict present shows those that say present",
-        ),
-        (("reported", "present", 1, 1), "reported: 1 conversation, 1 shown"),
-    ],
-)
-def test_the_last_line_names_the_options_that_show_the_rest(arguments, line):
-    assert count_line(*arguments) == line

@@ -21,7 +21,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.storage import workspace as store
 from tests.servers.loopback import serving
-from tests.worlds.review_team import TWO
+from tests.worlds.pushes import TWO
 
 URL = "http://127.0.0.1:9"
 ANN: local.Account = {"email": "ann@x", "password": "p"}

@@ -9,17 +9,17 @@ import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_team, review_world
+from tests.worlds import pushes, review_world
 from tests.worlds.csv_rows import edit
+from tests.worlds.pushes import DI, FILES, OLD, TWO, readers, rest
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import DI, FILES, OLD, TWO, given, rest
 from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import no
 from tests.worlds.settings import taxonomy
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
-ws, review = review_team.of_two, review_world.review
+ws, review = pushes.of_two, review_world.review
 
 
 def last_words(ws: store.Workspace, **of: str) -> list[str | None]:
@@ -54,7 +54,7 @@ def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.
     changed(ws)
     review("opt-out", "bo", "gore")
     result = review("push", *TWO, *DI, *FILES)
-    assert (result["rows"], given(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 1}, ["ann", "bo", "di"])
+    assert (result["rows"], readers(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 1}, ["ann", "bo", "di"])
 
 
 def test_the_server_of_last_week_has_no_word_on_what_was_said_since(

@@ -14,8 +14,8 @@ from annotation.routing import Plan, found_units, revoked, route, texts
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of, save
+from tests.worlds.pushes import ANN, DI, FILES, TWO, readers, rest
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 from tests.worlds.settings import review_settings, taxonomy
@@ -51,7 +51,7 @@ def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review:
     review("pull", *FILES, ws.root / "review" / "ann.csv")
     review("opt-out", "bo", "needles")
     assert review("push", *TWO, *DI, *FILES)["new"] == {"proposed": 1}
-    assert given(ws, "c1") == ["ann", "bo", "di"]
+    assert readers(ws, "c1") == ["ann", "bo", "di"]
     assert not any("blood" in row["text"] for row in rows_of(ws.root / "review" / "bo.csv"))
 
 
@@ -68,17 +68,6 @@ def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> No
     unread = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
     freed = revoked(assigned, found_units(proposals(*claims), unread, tables.GOLD.empty), due, unread, avoid)
     assert freed["subject"].to_list() == ["c1"]
-
-
-def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: Any) -> None:
-    review_settings(ws.root, decoys=0.5)
-    review("push", *TWO, *FILES)
-    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
-    path = ws.root / "review" / f"{decoy['reviewer']}.csv"
-    assert decoy["trait"] in [row["trait"] for row in rows_of(path)]
-    review("opt-out", decoy["reviewer"], decoy["trait"])
-    review("push", *TWO, *FILES)
-    assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]
 
 
 def test_who_has_hard_tasks_only_gets_a_days_worth_every_day() -> None:
@@ -158,13 +147,17 @@ def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> N
     assert review("push", *TWO, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2
 
 
-def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
-    """Ann and bo have their files; this push writes that of di, who gets nothing. Nobody can reject a decoy unseen."""
+def test_a_decoy_is_in_a_file_that_is_written_and_goes_with_an_opt_out_of_its_trait(ws, review) -> None:
+    """Ann and bo have their files; a push that writes only that of di, who gets nothing, plants none: nobody can reject
+    a decoy unseen."""
     review("push", *TWO, *FILES)
     review_settings(ws.root, decoys=0.5)
     review("push", *DI, *FILES)
     assert store.read(ws, tables.DECOYS).is_empty()
     review("push", *TWO, *FILES)
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
-    traits = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
-    assert decoy["trait"] in traits
+    path = ws.root / "review" / f"{decoy['reviewer']}.csv"
+    assert decoy["trait"] in [row["trait"] for row in rows_of(path)]
+    review("opt-out", decoy["reviewer"], decoy["trait"])
+    review("push", *TWO, *FILES)
+    assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]

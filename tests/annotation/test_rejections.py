@@ -5,8 +5,8 @@ import pytest
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world, settings
 from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.pushes import ANN, FILES
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import ANN, FILES
 from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import yes
 

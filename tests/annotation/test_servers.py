@@ -16,8 +16,8 @@ from saferec_builder.core.errors import ReviewError
 from saferec_builder.erasure.review_server import on_team_servers
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page, review_world
+from tests.worlds.pushes import BO, DI, TWO
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import BO, DI, TWO
 from tests.worlds.review_world import Verdict
 
 review = review_world.review

@@ -11,16 +11,16 @@ from annotation.review_history import NO_TRAIT, OTHER_TAXONOMY
 from annotation.review_state import gather
 from annotation.tools.task_conversion import RATHER_NOT
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_team, review_world
+from tests.worlds import pushes, review_world
 from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.pushes import OLD, TWO
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import OLD, TWO
 from tests.worlds.review_world import Verdict
 from tests.worlds.settings import taxonomy
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
-ws, review = review_team.of_two, review_world.review
+ws, review = pushes.of_two, review_world.review
 
 
 def nothing(subject: str, asked: list[str]) -> review_world.Verdict:
