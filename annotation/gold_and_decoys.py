@@ -21,7 +21,6 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import DECOYS, GOLD, SUBJECT, digest
 
-Keys = frozenset[tuple[str, str]]
 WORDS = 5  # at most, in the quote of a decoy
 
 
@@ -33,7 +32,7 @@ def decoys(
     taxonomy: Taxonomy,
     share: float,
     *,
-    avoid: Keys = frozenset(),
+    avoid: frozenset[tuple[str, str]],
 ) -> pl.DataFrame:
     """DECOYS for a share of the proposed conversations: a trait that nobody claims there, never a severe one.
 

@@ -217,7 +217,7 @@ def units(
     proposals: pl.DataFrame,
     reviews: pl.DataFrame,
     disputed: pl.DataFrame,
-    decoys: pl.DataFrame | None = None,
+    decoys: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row per unit to show (UNITS), tasks in the order of their assignment, `*` last in each.
 
@@ -232,7 +232,7 @@ def units(
     reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=ASSIGNMENTS.key, how="anti")
     ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=SUBJECT)
     suggestions = _suggestions(proposals, texts)
-    planted = suggestions.clear().with_columns(reviewer=pl.lit("")) if decoys is None else _founded(decoys, texts)
+    planted = _founded(decoys, texts)
     rows = pl.concat([_to_read(reading, reviews, suggestions, planted), ruling], how="diagonal_relaxed")
     with_claims = rows.filter(~pl.col("why").is_in(BLIND)).join(suggestions, on=UNIT, how="left")
     with_claims = with_claims.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")

@@ -5,6 +5,7 @@ import pytest
 
 from annotation import controls
 from annotation.controls import Blind, blind_misses, breaks_at, of_the_truth, plant, readings, words
+from annotation.gold_and_decoys import shown
 from annotation.routing import Plan, texts, units
 from saferec_builder.storage import tables
 from tests.worlds import blind_worlds as worlds
@@ -82,9 +83,9 @@ def test_a_control_looks_like_an_audit():
     tasks = [given("audit", ("c1", "di")), given("control", ("c2", "di")), given("held_back", ("c3", "di"))]
     reviews = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
     no_disputes = NO_DISPUTES.with_columns(said=pl.lit(None, pl.List(pl.String)))
-    shown = units(pl.concat(tasks), text, claims, reviews, no_disputes)
-    assert shown["trait"].to_list() == ["*"] * 3
-    assert shown.drop("subject", "digest", "why").unique().height == 1
+    rows = units(pl.concat(tasks), text, claims, reviews, no_disputes, shown(NONE))
+    assert rows["trait"].to_list() == ["*"] * 3
+    assert rows.drop("subject", "digest", "why").unique().height == 1
 
 
 def test_gold_that_is_warned_of_tells_nothing_of_the_truth():

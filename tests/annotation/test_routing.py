@@ -107,7 +107,7 @@ def test_disputes_go_to_the_adjudicator_once():
 def show(sent: pl.DataFrame, props: pl.DataFrame, reviews: list[dict] | None = None, said: pl.DataFrame | None = None):
     frame = pl.DataFrame(reviews or [], schema=tables.REVIEWS.schema | {"out": pl.String})
     said = NO_DISPUTES.with_columns(said=pl.lit([], pl.List(pl.String))) if said is None else said
-    return units(sent, texts(conversations("c1", "c2")), props, frame, said)
+    return units(sent, texts(conversations("c1", "c2")), props, frame, said, shown(tables.DECOYS.empty))
 
 
 def test_proposed_units_first_then_the_rest_and_no_suggestion_in_an_audit():
