@@ -31,7 +31,6 @@ _SLICE = 20_000
 class Sentence(NamedTuple):
     text: str
     form: str  # explicit | implicit | story
-    writer: str  # all sentences of one writer are in one split
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,11 @@ class Banks:
     @property
     def digest(self) -> str:
         """Digest of the sentences that can be drawn: renaming a writer does not change it."""
-        return digest(
-            {t: {s: [(x.text, x.form) for x in xs] for s, xs in b.items()} for t, b in self.sentences.items()}
-        )
+        return digest(self.sentences)
 
 
 def banks() -> Banks:
-    """Reads injections.toml: per trait a list per split, or per writer, whose split is given under `writers`."""
+    """Reads injections.toml: per trait a list per split, or per writer, whose one split is given under `writers`."""
     tables = tomllib.loads(BANKS.read_text(encoding="utf-8"))
     writers = tables.pop("writers", {})
     wanted = {trait: re.compile(table.pop("wanted"), re.I) for trait, table in tables.items() if "wanted" in table}
@@ -56,11 +53,9 @@ def banks() -> Banks:
     for trait, table in tables.items():
         bank = by_trait.setdefault(trait, {"train": [], "validation": [], "test": []})
         for name, texts in table.items():
-            if name in bank:
-                bank[name] += [Sentence(text, "implicit", f"first {name}") for text in texts]
-            else:
-                pairs = zip(texts, FORMS, strict=True)
-                bank[writers[name]["split"]] += [Sentence(text, form, name) for text, form in pairs]
+            forms = ("implicit",) * len(texts) if name in bank else FORMS
+            split = name if name in bank else writers[name]["split"]
+            bank[split] += map(Sentence, texts, forms)
     return Banks(by_trait, wanted)
 
 
