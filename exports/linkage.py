@@ -95,7 +95,7 @@ def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Link
     """
     place = ws.releases / release if VERSION.fullmatch(str(release)) else release
     with verify.at_hand(place) as folder:
-        sides = joined(ws, folder, key)
+        sides = joined(ws, verify.made_elsewhere(folder) if place is release else folder, key)
         if sides.rows.is_empty():
             raise ReleaseError(f"{release}: none of its conversations is mined in {ws.root}: mine its sources first")
         conversations = sides.rows.height + sides.elsewhere

@@ -27,6 +27,7 @@ from saferec_builder.core.release_files import SUMS, WITHDRAWN, read_sums, sha25
 
 CERTIFICATE = "certificate.json"  # in a release
 ROW = 1024  # bytes a row may unpack to, beside its share of the file: ids, names of traits and canary repeat in each
+AT_ONCE = 1 << 29  # bytes that are unpacked at once
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,12 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:
     return manifest, len(sums) + 1 + (folder / SIGNATURE).is_file()
 
 
+def made_elsewhere(folder: Path) -> Path:
+    """Returns the folder of a release once it is verified, as files of others could fill the memory of their reader."""
+    verify(folder, hub.BESIDE)
+    return folder
+
+
 def _check_certificate(folder: Path, facts: Facts) -> None:
     """Checks that each bound follows from its counts, and that the manifest (so the card) states the same bounds."""
     statement = facts["certificate"]
@@ -185,9 +192,15 @@ def _check_table(folder: Path, path: str, rows: int, schema: pa.Schema | None, d
 
 def _row_digest(file: pq.ParquetFile, most: int) -> str | None:
     """Returns the digest of the rows; None where they unpack to over `most` bytes, which could fill the memory of
-    whoever reads them."""
+    whoever reads them: by what the file states before it is read, and then by what is read. A value that is stored once
+    may stand in each row, so few rows are read at once where such values may be large."""
+    groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
+    columns = [group.column(n) for group in groups for n in range(group.num_columns)]
+    if sum(column.total_uncompressed_size for column in columns) > most:
+        return None
+    largest = max([1, *(column.total_uncompressed_size for column in columns if column.has_dictionary_page)])
     digest = RowDigest()
-    for batch in file.iter_batches(batch_size=1_000):
+    for batch in file.iter_batches(batch_size=min(1_000, max(1, AT_ONCE // largest))):
         most -= batch.nbytes
         if most < 0:
             return None

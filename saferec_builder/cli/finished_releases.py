@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from exports import diff as comparison, linkage as attack, rebuild as texts, required_version_bump, withdraw as ending
+from exports.verify import made_elsewhere
 from saferec_builder.cli.output import Folder, Json, Repo, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import plain
@@ -60,7 +61,7 @@ def diff(
 
 def _release_folder(name: str, folder: Path) -> Path:
     path = Path(name)
-    return path if path.is_dir() else required_version_bump.find(Workspace.open(folder).releases, name)
+    return made_elsewhere(path) if path.is_dir() else required_version_bump.find(Workspace.open(folder).releases, name)
 
 
 def rebuild(

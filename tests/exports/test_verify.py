@@ -134,6 +134,30 @@ def repeated(copy, value, rows):
     assert path.stat().st_size < 100_000
 
 
+@pytest.mark.parametrize(("size", "rows", "batches"), [(50_000_000, 1, []), (4_000_000, 9, [2])])
+def test_no_value_fills_the_memory_however_large_or_often_it_stands(tmp_path, monkeypatch, size, rows, batches):
+    """One value of 50 MB in a file of 5 kB was unpacked, and so were a thousand rows at once that repeat one."""
+    repeat = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * size]))
+    options = {"compression": "zstd", "store_schema": False, "dictionary_pagesize_limit": 1 << 30}
+    pq.write_table(pa.table({"text": repeat}), tmp_path / "a.parquet", **options)
+    sizes, read = [], pq.ParquetFile.iter_batches
+
+    def reading(file, batch_size):
+        sizes.append(batch_size)
+        return read(file, batch_size)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", reading)
+    monkeypatch.setattr(proof, "AT_ONCE", 10_000_000)
+    assert proof._row_digest(pq.ParquetFile(tmp_path / "a.parquet"), 20_000_000) is None and sizes == batches
+
+
+def test_what_was_made_elsewhere_is_verified_before_it_is_compared_or_attacked(copy, released, cli):
+    repeated(copy, "x" * 50_000, 5_000)
+    for words in (("diff", copy, "1.0.0"), ("linkage", copy, "--key", released.releases / "1.0.0.key.parquet")):
+        result = cli(*words, "-C", released.root)
+        assert result.code == 1 and "it unpacks to far more than rows of a release hold" in result.err
+
+
 def test_a_release_of_an_older_program_may_lack_a_column(copy):
     """Releases whose items have no other names were no longer ones that `verify` takes."""
     path, digest = copy / (items := "data/items/catalog.parquet"), RowDigest()
