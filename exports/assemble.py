@@ -103,11 +103,6 @@ class Chosen:
     drops: pl.DataFrame
     labels: pl.DataFrame
 
-    @property
-    def small(self) -> list[str]:
-        """The withheld traits."""
-        return list(self.too_few)
-
 
 Stated = tuple[dict[str, Agreement], Certificate | None]  # agreement per trait, and what the labels miss at most
 
@@ -116,7 +111,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     """Returns all of the release except its files; raises ReleaseError if a check fails."""
     snapshot, parent = take(ws), versioning.before(ws.releases, options.version)
     base = _base(ws, snapshot, options, parent)
-    chosen = _chosen(ws, snapshot, base, options)
+    chosen = _chosen(ws, snapshot, base, options, parent)
     _check(chosen, options.allow)
     stated = _reviewed(ws, snapshot, chosen)
     content = _content(ws, snapshot, chosen, options, stated)
@@ -124,17 +119,26 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     facts = manifest_facts.facts(ws, content, proposals) | base.facts
     facts |= _facts(chosen, options, canary.guid(ws, content.name), stated)
     origins = provenance.origins(proposals, base.kept, snapshot.catalog_rows, base.reviews)
-    taxonomy = (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
+    taxonomy = _taxonomy(ws).read_bytes()
     return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, stated[1])
 
 
-def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
+def _taxonomy(ws: Workspace) -> Path:
+    return ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED
+
+
+def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options, parent: Path | None) -> Chosen:
     slugs, fewest = ws.taxonomy.slugs, ws.config.release.min_seekers
     silent = [] if options.with_text else licences.silent(base.kept["source"].unique(), options.allow)
     too_few, rare = rare_combinations.withheld(base.current_labels, base.kept, silent, slugs, fewest)
     small, released_traits = list(too_few), [slug for slug in slugs if slug not in too_few]
     kept, left_out = rare_combinations.without(base.kept, base.left_out, rare)
     base = replace(base, kept=kept, left_out=left_out)
+    if parent and (parent / "data").is_dir():
+        known = manifest_facts.early(ws, kept, silent) | {"version": options.version}
+        known |= {"keeps_unreviewed": options.unreviewed, "conditions": {"injected": int(options.inject is not None)}}
+        rows = kept.select(pl.col("split").cast(pl.String), conversation="released")
+        versioning.check_early(parent, known, _taxonomy(ws), rows)
     texts, rows = _built(ws, snapshot, base, frozenset(small), options)
     # sources that keep their texts have no further requests, as their number would identify a text
     rows = rows.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))
@@ -175,7 +179,7 @@ def _filler(first: pl.DataFrame, base: Base, k: int) -> Callable[[pl.DataFrame],
 def _content(ws: Workspace, snapshot: Snapshot, chosen: Chosen, options: Options, stated: Stated) -> formats.Content:
     """Returns the content that the files of the release are written from."""
     agreement, certified = stated
-    base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
+    base, name, missed, small = chosen.base, ws.config.dataset.name, review_facts.missed(certified), [*chosen.too_few]
     places = chosen.filled.select("place", "released", subject="conversation")
     open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.reduced)))
     kept = frozenset(base.kept.filter(pl.col("source").is_in(list(base.keep)))["conversation"])
@@ -189,7 +193,7 @@ def _content(ws: Workspace, snapshot: Snapshot, chosen: Chosen, options: Options
         rows=claims.add(released_ids.renamed(chosen.filled), snapshot.claims, chosen.released_traits),
         turns=chosen.released_texts.turns,
         labels=review_facts.labels(chosen.labels, base.reviews, agreement, missed, ws.secret, kept),
-        reviews=review_facts.reviews(reviews, open_, chosen.small, ws, options.version),
+        reviews=review_facts.reviews(reviews, open_, small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,
         oracle=base.judged.oracle,
@@ -225,7 +229,7 @@ def _facts(chosen: Chosen, options: Options, guid: str, stated: Stated) -> Facts
         "agreement": agreement,
         "missed": review_facts.missed(certified),
         "certificate": None if certified is None else review_facts.statement(certified),
-        "withheld": chosen.small,
+        "withheld": list(chosen.too_few),
         "combinations": chosen.rare.facts if chosen.silent else None,
         "no_safety": not any(safety_rows.values()),
         "safety_rows": safety_rows,
@@ -245,13 +249,13 @@ def _built(
 
 
 def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> Stated:
-    base = chosen.base
+    base, small = chosen.base, list(chosen.too_few)
     reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
     voting = controls.label_votes(reviews, snapshot.assignments)
     checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
     judged = (snapshot, base.current_labels, reviews, base.out)
-    certified = review_facts.certified(*judged, ws, small=chosen.small, items=base.items["item"])
-    return review_facts.agreement_by_trait(voting, ws.taxonomy, chosen.small), certified
+    certified = review_facts.certified(*judged, ws, small=small, items=base.items["item"])
+    return review_facts.agreement_by_trait(voting, ws.taxonomy, small), certified
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | None) -> Base:

@@ -1,5 +1,6 @@
 """Collects the facts of a release's manifest."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import polars as pl
@@ -36,6 +37,17 @@ def facts(ws: Workspace, content: formats.Content, proposals: pl.DataFrame) -> F
         "proposers": _by_proposer(claims),
         "item_flags": _by_proposer(claims.filter(kind="item_flag")),
         "short_of_clear": _short(content.rows) + _short(content.more),
+    }
+
+
+def early(ws: Workspace, kept: pl.DataFrame, silent: Sequence[str]) -> Facts:
+    """Returns those of the facts that are known of the conversations `kept` before any row is built."""
+    return {
+        "name": ws.config.dataset.name,
+        "k": ws.config.dataset.k,
+        "rule": ws.config.oracle.model_dump(),
+        "sources": kept["source"].unique().sort().to_list(),
+        "silent": sorted(silent),
     }
 
 

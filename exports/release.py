@@ -154,7 +154,7 @@ def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
         parent_facts: Facts | None = None
         changelog, stamp = "", None
         if parent:
-            changes = versioning.check(parent, draft, facts, checks.check_version(facts["version"]))
+            changes = versioning.check(parent, draft, facts)
             parent_facts = files.facts_of(parent)
             changelog = (parent / "CHANGELOG.md").read_text(encoding="utf-8")
             stamp = Stamp(version=parent_facts["version"], sha256=sha256(parent / SUMS))

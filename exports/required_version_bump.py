@@ -25,6 +25,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.release_files import SUMS
 
 SIZES = ("none", "patch", "minor", "major")
+TRAITS = "traits.toml"  # in a release
 KEYS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("conversations", "sft", "sft_raw", "grpo", "safecrs"), ("conversation",)),
     "labels": ("conversation", "trait"),
@@ -51,18 +52,28 @@ def changes(before: Draft, after: Draft) -> list[Change]:
 
 def terms(before: Draft, after: Draft) -> list[Change]:
     """Returns the changes that are not of rows, the largest first: of the data's meaning, and of its columns."""
-    return sorted([*_meaning(before, after), *_shape(before, after)], key=_rank)
+    (old_folder, old), (new_folder, new) = before, after
+    meaning = _meaning(old, new, old_folder / TRAITS, new_folder / TRAITS)
+    return sorted([*meaning, *_shape(before, after)], key=_rank)
 
 
 def _rank(change: Change) -> int:
     return -SIZES.index(change.size)
 
 
-def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
-    """Returns the changes since the previous release; raises ReleaseError if the version is too small for them.
+def check_early(before: Path, facts: Facts, taxonomy: Path, kept: pl.DataFrame) -> None:
+    """Raises ReleaseError if the version is too small for what is known before any row is built: the terms in `facts`,
+    the traits, whether sentences are injected, and the conversations `kept` (conversation, split)."""
+    manifest = facts_of(before)
+    known = [*_meaning(manifest, facts, before / TRAITS, taxonomy)]
+    known += _moved("conversations", *_moves(keys((before, manifest), "conversations"), kept))
+    if (injected := manifest["conditions"]["injected"]) and not facts["conditions"]["injected"]:
+        known.append(Change("major", f"{injected:,} injected rows are gone"))
+    _refuse(before, manifest, facts, sorted(known, key=_rank))
 
-    Before 1.0.0 nothing is promised yet: a major change only needs a higher minor number.
-    """
+
+def check(before: Path, draft: Path, facts: Facts) -> list[Change]:
+    """Returns the changes since the previous release; raises ReleaseError if the version is too small for them."""
     manifest = facts_of(before)
     for name in (SUMS, "CHANGELOG.md"):  # the next version needs both
         if not (before / name).is_file():
@@ -75,18 +86,23 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
         if injected and not facts["conditions"]["injected"]:
             removed += [Change("major", f"{injected:,} injected rows are gone: `--inject` was not given")]
         diff = [*removed, *terms((before, manifest), (draft, facts))]
-    old_version = tuple(int(part) for part in manifest["version"].split("."))
-    bump = "major" if version[0] > old_version[0] else "minor" if version[1] > old_version[1] else "patch"
+    _refuse(before, manifest, facts, diff)
+    return diff
+
+
+def _refuse(release: Path, manifest: Facts, facts: Facts, diff: list[Change]) -> None:
+    """Raises ReleaseError if the version in `facts` is too small for these changes, largest first, since the release.
+    Before 1.0.0 nothing is promised yet: a major change only needs a higher minor number."""
+    old, new = (check_version(side["version"]) for side in (manifest, facts))
+    bump = "major" if new[0] > old[0] else "minor" if new[1] > old[1] else "patch"
     needed = diff[0].size if diff else "none"
-    if old_version[0] == 0 and needed == "major":
+    if old[0] == 0 and needed == "major":
         needed = "minor"
     if SIZES.index(bump) < SIZES.index(needed):
-        free = next_free(before, needed)
         raise ReleaseError(
-            f"release {'.'.join(map(str, version))}: too small a version, {diff[0].what} since {manifest['version']}:"
-            f" take {free} or higher{_hints(manifest, facts)}"
+            f"release {facts['version']}: too small a version, {diff[0].what} since {manifest['version']}:"
+            f" take {next_free(release, needed)} or higher{_hints(manifest, facts)}"
         )
-    return diff
 
 
 def _hints(before: Facts, facts: Facts) -> str:
@@ -141,8 +157,7 @@ def next_free(release: Path, size: str) -> str:
     return version
 
 
-def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
-    (old_folder, old), (new_folder, new) = before, after
+def _meaning(old: Facts, new: Facts, old_taxonomy: Path, new_taxonomy: Path) -> Iterator[Change]:
     if old["rule"] != new["rule"]:
         yield Change("major", "the thresholds of the rule changed")
     if old["name"] != new["name"]:
@@ -153,7 +168,7 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("major", f"the texts of {gone[0]} and the lists made of them are gone")
     if released := _texts_gone(new, old):
         yield Change("major", f"the texts of {released[0]} are in it")
-    old_traits, new_traits = (_traits(folder) for folder in (old_folder, new_folder))
+    old_traits, new_traits = (_traits(path) for path in (old_taxonomy, new_taxonomy))
     if removed := sorted(set(old_traits) - set(new_traits)):
         yield Change("major", f"the trait {removed[0]} is gone")
     if added := sorted(set(new_traits) - set(old_traits)):
@@ -167,13 +182,12 @@ def _texts_gone(before: Facts, after: Facts) -> list[str]:
     return sorted((set(after["silent"]) - set(before["silent"])).intersection(before["sources"]))
 
 
-def _traits(folder: Path) -> dict[str, dict[str, JsonValue]]:
-    path = folder / "traits.toml"
+def _traits(path: Path) -> dict[str, dict[str, JsonValue]]:
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))["trait"]
         return {row["slug"]: {k: v for k, v in row.items() if k not in ("name", "hint")} for row in rows}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _damaged(path, folder) from None
+        raise _damaged(path, path.parent) from None
 
 
 def _damaged(path: Path, folder: Path) -> ReleaseError:
@@ -218,7 +232,10 @@ def _data_path(draft: Draft, config: str) -> Path | None:
 
 def moves(config: str, before: Draft, after: Draft) -> tuple[int, int, int]:
     """Returns how many rows are gone, new, and in another split."""
-    old, new = (keys(draft, config) for draft in (before, after))
+    return _moves(keys(before, config), keys(after, config))
+
+
+def _moves(old: pl.DataFrame, new: pl.DataFrame) -> tuple[int, int, int]:
     names = [name for name in old.columns if name != "split"]
     removed, added = (a.join(b, on=names, how="anti").height for a, b in ((old, new), (new, old)))
     moved = old.join(new, on=names, suffix="_new").filter(pl.col("split") != pl.col("split_new")).height
@@ -226,7 +243,13 @@ def moves(config: str, before: Draft, after: Draft) -> tuple[int, int, int]:
 
 
 def _row_changes(config: str, before: Draft, after: Draft) -> Iterator[Change]:
-    removed, added, moved = moves(config, before, after)
+    counts = moves(config, before, after)
+    yield from _moved(config, *counts)
+    if not any(counts) and not _same(config, before, after):
+        yield Change("patch", f"rows of {config} changed")
+
+
+def _moved(config: str, removed: int, added: int, moved: int) -> Iterator[Change]:
     if moved and config != "reviews":
         yield Change(
             "major", many(moved, f"row of {config} is in another split", f"rows of {config} are in another split")
@@ -235,8 +258,6 @@ def _row_changes(config: str, before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("major", many(removed, f"row of {config} is gone", f"rows of {config} are gone"))
     if added:
         yield Change("minor", many(added, f"row of {config} is new", f"rows of {config} are new"))
-    if not (removed or added or moved or _same(config, before, after)):
-        yield Change("patch", f"rows of {config} changed")
 
 
 def _same(config: str, before: Draft, after: Draft) -> bool:

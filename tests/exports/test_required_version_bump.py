@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from exports import required_version_bump as versioning
+from exports import build_rows, required_version_bump as versioning
+from exports.release import release
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
@@ -75,6 +76,28 @@ def test_a_version_says_how_much_changed(workspace, cli):
     world.configured(ws, "# violated_at = 0.66 ", "violated_at = 0.7 ")
     result = cli("release", "1.2.0", "-C", ws.root)
     assert result.code == 1 and "thresholds of the rule changed since 1.1.0: take 2.0.0" in result.err
+
+
+@pytest.mark.parametrize("change", ["a conversation", "another rule", "a trait less", "the texts", "no --inject"])
+def test_a_version_that_is_too_small_is_refused_before_any_row_is_built(released, monkeypatch, change):
+    """On real data the error came after minutes."""
+    ws = released
+    if change == "a conversation":
+        store.append(ws, tables.CONVERSATIONS, world.conversations(world.conversation("new", "Hi", day=99)))
+    elif change == "another rule":
+        ws = world.configured(ws, "# violated_at = 0.66 ", "violated_at = 0.7 ")
+    elif change == "a trait less":
+        blocks = traits.EMBEDDED.read_text().split("[[trait]]")
+        (ws.root / "mine.toml").write_text("[[trait]]".join(b for b in blocks if 'slug = "needles"' not in b))
+        ws = world.configured(ws, '# path = "my-traits.toml"', 'path = "mine.toml"')
+    elif change == "the texts":
+        world.stated(ws.releases / "1.0.0", silent=["messages"])
+    else:
+        world.stated(ws.releases / "1.0.0", conditions=manifest(ws)["conditions"] | {"injected": 7})
+    monkeypatch.setattr(build_rows, "build", lambda *_: pytest.fail("rows were built"))
+    needed = {"a conversation": "1.1.0 or higher$", "no --inject": "2.0.0 or higher, or give `--inject` again: 7 rows"}
+    with pytest.raises(ReleaseError, match=f"1.0.1: too small a version, .*: take {needed.get(change, '2.0.0 or h')}"):
+        release(ws, "1.0.1")
 
 
 @pytest.mark.slow
