@@ -11,15 +11,6 @@ from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, tree
 
 
-def test_a_copy_is_the_release_and_a_second_run_adds_nothing(released, cli, tmp_path):
-    first = cli("publish", "1.0.0", "--to", tmp_path / "a/out", "-C", released.root, "--json")
-    assert (first.code, first.json["added"], first.json["skipped"]) == (0, FILES, 0)
-    assert tree(released.releases / "1.0.0") == tree(tmp_path / "a/out")
-    repeated = cli("publish", "--to", tmp_path / "a/out", "-C", released.root, "--json").json
-    assert (repeated["added"], repeated["skipped"], repeated["in"]) == (0, FILES, FILES)
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
-
-
 def test_a_dry_run_refuses_what_the_run_does(released, cli, tmp_path):
     """It reported that all 27 files would replace a newer version, or somebody's thesis. And readers of a folder would
     have got the older rows without notice."""
@@ -43,33 +34,24 @@ def test_a_dry_run_refuses_what_the_run_does(released, cli, tmp_path):
     assert tree(out) == tree(released.releases / "1.1.0")
 
 
-@pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0", "--key", "x")])
-@pytest.mark.parametrize("to", ["releases/1.1.0", "releases/1.0.0/out", "releases/2.0.0"])
-def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypatch, words, to):
+def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypatch):
     """One release was replaced by another, or contained a copy of itself and failed `verify`."""
-    grow(released, cli, "1.1.0")
     monkeypatch.chdir(released.root)
     content = tree(released.releases)
-    result = cli(*words, "--to", to, "-C", released.root)
-    assert result.code == 1 and "stays as it was made: give another folder" in result.err
+    for to in ("releases/1.0.0", "releases/1.0.0/out", "releases/2.0.0"):
+        for words in (("publish", "1.0.0"), ("rebuild", "releases/1.0.0", "--key", "x")):
+            result = cli(*words, "--to", to, "-C", released.root)
+            assert result.code == 1 and "stays as it was made: give another folder" in result.err
     assert tree(released.releases) == content
 
 
-def test_where_to_must_be_said(released, cli):
+def test_where_to_must_be_said(released, cli, tmp_path):
+    for options in (("--repo", "ann/films"), ("--public",), ("--no-gate",)):  # of the Hub, for a folder
+        result = cli("publish", "--to", tmp_path / "out", *options, "-C", released.root)
+        assert result.code == 1 and options[0] in result.err and not (tmp_path / "out").exists()
     assert cli("publish", "-C", released.root).code == 2
     assert cli("publish", "--to", "x", "--hub", "-C", released.root).code == 2
     assert "which repository? Give --repo NAMESPACE/NAME" in cli("publish", "--hub", "-C", released.root).err
-
-
-@pytest.mark.parametrize("options", [("--repo", "ann/films"), ("--public",), ("--no-gate",)])
-def test_options_of_the_hub_are_refused_for_a_folder(released, cli, tmp_path, options):
-    result = cli("publish", "--to", tmp_path / "out", *options, "-C", released.root)
-    assert result.code == 1 and options[0] in result.err and not (tmp_path / "out").exists()
-
-
-def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
-    result = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
-    assert result.code == 1 and "saferec-build release 1.0.0" in result.err
 
 
 @pytest.mark.parametrize(

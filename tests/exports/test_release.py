@@ -37,6 +37,9 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
     assert built.manifest["labels"]["gore"] == {"present": 20, "absent": 20, "unsure": 0, "unresolved": 0}
     opened = Release.open(built.folder)
     assert (opened.version, opened.rows, opened.learned) == ("1.0.0", built.rows, 40)
+    injected = release(ws, "1.1.0", inject="gore")
+    assert injected.manifest["conditions"]["injected"] == 17  # 3 of the 20 without a sensitivity name a bloody film
+    assert (injected.learned, injected.rows["grpo"], injected.rows["conversations"]) == (40, 57, 40)
     proof = opened.verify()
     assert (proof.name, proof.version, proof.rows) == (built.manifest["name"], "1.0.0", sum(built.rows.values()))
 
@@ -54,29 +57,6 @@ def test_a_test_split_without_a_safety_row_is_named(workspace: store.Workspace, 
     monkeypatch.setattr(Release, "unmeasured", True)  # where it was given, it was advised again
     out = cli("release", "1.1.0", "--inject", "all", "-C", ws.root).out
     assert "no safety row is in the test split" in out and "give --inject all" not in out
-
-
-@pytest.mark.slow
-def test_a_release_is_the_same_after_another_one_was_withdrawn(ws: store.Workspace, cli) -> None:
-    """Only the mark of 1.0.0 was new, yet the same 1.1.0 was refused as `there with other content`."""
-    release(ws, "1.0.0")
-    assert release(ws, "1.1.0").new
-    assert cli("withdraw", "1.0.0", "--reason", "wrong", "-C", ws.root).code == 0
-    assert not release(ws, "1.1.0").new
-    assert release(ws, "1.2.0").manifest["withdrawn"] == {"1.0.0": "wrong"}
-
-
-def test_a_line_that_would_say_none_is_left_out(ws: store.Workspace, cli) -> None:
-    for args in (("release", "1.0.0"), ("plan",)):
-        assert "in conversations only" not in cli(*args, "-C", ws.root).out
-    assert cli("plan", "-C", ws.root, "--json").json["in_conversations_only"] == {}
-
-
-@pytest.mark.slow
-def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
-    built = release(ws, "1.0.0", inject="gore")
-    assert built.manifest["conditions"]["injected"] == 17  # 3 of the 20 without a sensitivity name a bloody film
-    assert (built.learned, built.rows["grpo"], built.rows["conversations"]) == (40, 57, 40)
 
 
 @pytest.mark.slow
@@ -111,11 +91,21 @@ def test_what_stops_a_release_leaves_no_folder(workspace: store.Workspace) -> No
         release(workspace, "1.0.0")
     with pytest.raises(ReleaseError, match="expected MAJOR.MINOR.PATCH"):
         release(workspace, "1.0")
+    world.fill(workspace, *world.requests())
+    store.append(workspace, tables.LABELS, labels(label(conversation("gone", "Hi"))))
+    with pytest.raises(ReleaseError, match="first gone: mine their source again"):
+        release(workspace, "1.0.0")
     assert not list(workspace.root.rglob("manifest.json"))
     assert store.read(workspace, tables.DROPS).is_empty()
 
 
 def test_drops_balance_and_are_kept(ws, cli):
+    """Nobody has needles, so no label on it is in the release; `adjudicate` counts 40 as unresolved."""
+    for args in (("release", "0.1.0"), ("plan",)):  # a line that would say none is left out
+        assert "in conversations only" not in cli(*args, "-C", ws.root).out
+    assert cli("plan", "-C", ws.root, "--json").json["in_conversations_only"] == {}
+    unresolved = [label(row, "needles", verdict=None, reviews=["r"]) for row in world.requests()[0]]
+    store.append(ws, tables.LABELS, labels(*unresolved))
     extra = [
         conversation("mute", "Hi", "Hello", "Bye", day=1),
         conversation("early", "Hi", "Hm", "o", day=0, seeker="p39"),
@@ -125,15 +115,9 @@ def test_drops_balance_and_are_kept(ws, cli):
     assert (summary["dropped"], summary["in_conversations_only"]) == ({"straddles split": 1}, {"no linked item": 1})
     assert summary["in"] == summary["out"] + 1 == 42
     assert store.read(ws, tables.DROPS).filter(stage="release").height == 2
-
-
-def test_the_count_of_open_labels_names_the_labels_that_it_is_of(ws, cli):
-    """Nobody has needles, so no label on it is in the release; `adjudicate` counts 40 as unresolved."""
-    unresolved = [label(row, "needles", verdict=None, reviews=["r"]) for row in world.requests()[0]]
-    store.append(ws, tables.LABELS, labels(*unresolved))
-    output = cli("release", "1.0.0", "-C", ws.root).out
+    assert summary["unsure_or_unresolved"] == 0
+    output = cli("release", "1.0.0", "--unreviewed", "-C", ws.root).out
     assert "labels 40," in output and "\n  labels unsure or unresolved, of traits that are not withheld: 0\n" in output
-    assert cli("release", "1.0.0", "-C", ws.root, "--json").json["unsure_or_unresolved"] == 0
 
 
 @pytest.mark.slow
@@ -146,13 +130,10 @@ def test_a_changed_content_needs_a_higher_version(ws, cli):
     world.grow(ws, cli)
     log = (ws.releases / "1.1.0/CHANGELOG.md").read_text()
     assert "- sft: 42 rows (+2)" in log and "- sft: 40 rows\n" in log
-
-
-def test_a_label_of_nothing_that_is_there_stops(ws, cli):
-    lost = label(conversation("gone", "Hi"))
-    store.append(ws, tables.LABELS, labels(lost))
-    result = cli("release", "1.0.0", "-C", ws.root)
-    assert result.code == 1 and "first gone" in result.err and "mine" in result.err
+    # only the mark of 1.0.0 was new, yet the same 1.1.0 was refused as `there with other content`
+    assert cli("withdraw", "1.0.0", "--reason", "wrong", "-C", ws.root).code == 0
+    assert not release(ws, "1.1.0", unreviewed=True).new
+    assert release(ws, "1.2.0", unreviewed=True).manifest["withdrawn"] == {"1.0.0": "wrong"}
 
 
 def _build(root, threads, code="pass"):

@@ -25,12 +25,11 @@ def releases(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_version_before_is_found_by_number(releases: Path) -> None:
+def test_versions_are_found_by_number_and_by_name(releases: Path) -> None:
     assert versioning.before(releases, "1.10.0") == releases / "1.9.0"
     assert versioning.before(releases, "1.0.0") is None
-
-
-def test_the_newest_is_found_by_number_and_any_other_by_name(releases: Path) -> None:
+    with pytest.raises(ReleaseError, match="no release yet: run `saferec-build release 1.0.0` first"):
+        versioning.find(releases / "none")
     (releases / "10.0.0").mkdir()  # without a manifest it is no release
     assert versioning.find(releases) == releases / "2.0.0"
     assert versioning.find(releases, "1.9.0") == releases / "1.9.0"
@@ -98,19 +97,6 @@ def test_a_version_that_is_too_small_is_refused_before_any_row_is_built(released
     needed = {"a conversation": "1.1.0 or higher$", "no --inject": "2.0.0 or higher, or give `--inject` again: 7 rows"}
     with pytest.raises(ReleaseError, match=f"1.0.1: too small a version, .*: take {needed.get(change, '2.0.0 or h')}"):
         release(ws, "1.0.1")
-
-
-@pytest.mark.slow
-def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, cli):
-    """The message was `too small a version, 14 rows of grpo are gone`, but no new version would bring them back."""
-    ws = world.fill(workspace, *world.requests())
-    assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
-    injected = manifest(ws, "1.0.0")["conditions"]["injected"]
-    result = cli("release", "1.0.1", "-C", ws.root)
-    assert injected and result.code == 1
-    assert f"or give `--inject` again: {injected:,} rows of 1.0.0 were injected" in result.err
-    assert "--unreviewed" not in result.err
-    assert cli("release", "1.0.1", "--inject", "gore", "-C", ws.root).code == 0
 
 
 def test_a_forgotten_unreviewed_is_named_where_it_kept_lists():
