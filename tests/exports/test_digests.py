@@ -9,12 +9,12 @@ from exports.digests import RowDigest
 def test_row_digests_do_not_hang_on_how_a_table_is_cut():
     schema = rows.schemas({"gore": "g"})["safecrs"]
     data = [
-        {
-            "prompt": [{"role": "user", "content": "é" * n}],
-            "completion": None if n % 2 else [],
+        {"prompt": [{"role": "user", "content": "é" * n}], "completion": None if n % 2 else []}
+        | {
             "seen_titles": ["a", None],
+            "groundtruth_with_release_year": [["t", "1"]] * n,
+            "constraints": {"g": n == 1 or None},
         }
-        | {"groundtruth_with_release_year": [["t", "1"]] * n, "constraints": {"g": n == 1 or None}}
         | {"conversation": str(n), "condition": None}
         for n in range(7)
     ]

@@ -82,15 +82,13 @@ def test_who_has_a_trait_that_is_withheld_everywhere_is_seen_by_what_is_missing(
     frame = pl.DataFrame({"conversation": ["g0", "g1", "g2", "g3", "x", "y"], "source": "reddit", "split": "train"})
     frame = frame.with_columns(seeker=pl.lit(None, pl.String))
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore"], 2)
-    assert (
-        result.reduced == {"g0": frozenset(), "x": frozenset()} and not result.left_out
-    )  # two without a released trait
+    # two without a released trait
+    assert result.reduced == {"g0": frozenset(), "x": frozenset()} and not result.left_out
     labels.append({"subject": "g1", "trait": "needles", "verdict": verdict})
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore"], 2)
     assert result.reduced == dict.fromkeys(("g0", "g1"), frozenset({"gore"})) and result.left_out == {"x"}
-    assert rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 9).facts["left_out"] == 5 - (
-        verdict == "unsure"
-    )
+    result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 9)
+    assert result.facts["left_out"] == 5 - (verdict == "unsure")
 
 
 def test_conversations_of_one_person_are_no_crowd():
@@ -114,9 +112,8 @@ def test_who_is_known_by_their_split_is_not_told_of_alone():
     labels = [{"subject": name, "trait": t, "verdict": "present"} for name, slugs in has.items() for t in slugs]
     frame = pl.DataFrame({"conversation": list(has), "source": "reddit", "split": [name[:-1] for name in has]})
     frame = frame.with_columns(seeker=pl.lit(None, pl.String))
-    one_split = rare.hidden(
-        at_risk(labels), frame.with_columns(split=pl.lit("train")), ["reddit"], ["gore", "needles"], 2
-    )
+    of_one = frame.with_columns(split=pl.lit("train"))
+    one_split = rare.hidden(at_risk(labels), of_one, ["reddit"], ["gore", "needles"], 2)
     assert one_split.reduced == {} and one_split.facts["withheld"] == 0  # in one split the two share the combination
     two_splits = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 2)
     # with a trait withheld each is alone in its split, even with no trait left: both are left out
@@ -128,13 +125,8 @@ def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit")
     (ws.root / "saferec.toml").write_text(f"[release]\nmin_seekers = {least}\n")
     ws, rows, labels = store.Workspace.open(ws.root), [], []
     for name, traits in people().items():
-        turns = (
-            name,
-            f"I faint, {name}. I liked Film E (2005), what next?",
-            "Try Film D (2004), Film F (2006)",
-            "Thanks!",
-        )
-        rows.append(world.conversation(*turns, day=0, seeker=name, accepted="D", source=source))
+        turns = (f"I faint, {name}. I liked Film E (2005), what next?", "Try Film D (2004), Film F (2006)", "Thanks!")
+        rows.append(world.conversation(name, *turns, day=0, seeker=name, accepted="D", source=source))
         for trait in ("gore", "needles", "spiders_snakes"):
             has = trait in traits
             labels.append(world.label(rows[-1], trait, "present" if has else "absent", "faint" if has else None))

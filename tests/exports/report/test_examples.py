@@ -39,22 +39,19 @@ def test_examples_show_many_traits_before_one_twice_in_any_order_of_rows() -> No
     assert len(first) == examples.EXAMPLES == 10 and len({e["traits"][0]["name"] for e in first[:3]}) == 3
 
 
-def test_a_text_in_which_readers_saw_personal_data_is_no_example(workspace: store.Workspace) -> None:
+def test_what_a_reader_or_gold_knows_of_a_text_keeps_it_out(workspace: store.Workspace) -> None:
+    """Personal data, or a severe trait: only labels and proposals were asked, an answer once `adjudicate` had run."""
     ws = fill(workspace, *requests())
     rows = requests()[0]
-    assert gather(ws)["examples"]
-    store.append(ws, tables.REVIEWS, reviews(*(review(row, note="personal data") for row in rows)))
-    assert not gather(ws)["examples"]
 
+    def shown() -> set[str]:
+        return {example["conversation"] for example in gather(ws)["examples"]}
 
-def test_a_text_in_which_a_reader_or_gold_has_a_severe_trait_is_no_example(workspace: store.Workspace) -> None:
-    """Only labels and proposals were asked: an answer counted once `adjudicate` had run, and gold never."""
-    ws = fill(workspace, *requests())
-    rows = requests()[0]
-    known = [("sensitivity", row["conversation"], ["torture"]) for row in rows[20:]]
+    store.append(ws, tables.REVIEWS, reviews(*(review(row, note="personal data") for row in rows[:20])))
+    assert shown() and not shown() & {row["conversation"] for row in rows[:20]}
+    known = [("sensitivity", row["conversation"], ["torture"]) for row in rows[20:30]]
     store.append(ws, tables.GOLD, tables.GOLD.frame(known))
-    shown = {example["conversation"] for example in gather(ws)["examples"]}
-    assert shown and not shown & {row["conversation"] for row in rows[20:]}
-    answers = (review(row, trait="torture", verdict="unsure") for row in rows[:20])
+    assert shown() and not shown() & {row["conversation"] for row in rows[:30]}
+    answers = (review(row, trait="torture", verdict="unsure") for row in rows[30:])
     store.append(ws, tables.REVIEWS, reviews(*answers))
-    assert not gather(ws)["examples"]
+    assert not shown()

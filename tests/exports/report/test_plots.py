@@ -1,6 +1,6 @@
 """Plots: no label covers another, and an axis reaches its largest value."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 
@@ -23,19 +23,13 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
     assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 696, 356, 34)
 
 
-@pytest.mark.parametrize(
-    ("largest", "expected"),
-    [
-        (0.0, [0, 0.01]),
-        (0.012, [0, 0.01, 0.02]),
-        (0.05, [0, 0.01, 0.02, 0.03, 0.04, 0.05]),  # it had a sixth step, to 0.06
-        (0.051, [0, 0.02, 0.04, 0.06]),
-        (0.34, [0, 0.1, 0.2, 0.3, 0.4]),
-        (1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-    ],
-)
-def test_an_axis_reaches_its_largest_value_in_five_steps(largest: float, expected: list[float]) -> None:
-    assert plots.ticks(largest) == expected
+def test_an_axis_reaches_its_largest_value_in_five_steps() -> None:
+    ticks = {0.0: [0, 0.01], 0.012: [0, 0.01, 0.02], 0.051: [0, 0.02, 0.04, 0.06], 0.34: [0, 0.1, 0.2, 0.3, 0.4]}
+    ticks |= {
+        0.05: [0, 0.01, 0.02, 0.03, 0.04, 0.05],
+        1.0: [0, 0.2, 0.4, 0.6, 0.8, 1.0],
+    }  # it had a sixth step, to 0.06
+    assert {largest: plots.ticks(largest) for largest in ticks} == ticks
 
 
 def test_every_point_and_label_has_its_place() -> None:
@@ -55,12 +49,8 @@ def test_every_point_and_label_has_its_place() -> None:
     assert [(tick["at"], tick["value"]) for tick in drawing["ys"][::2]] == [(356.0, 0.0), (195.0, 0.2), (34.0, 0.4)]
 
 
-@pytest.mark.parametrize("upper", [0.99, 0.05])
-@pytest.mark.parametrize("width", [350, 720])
-@pytest.mark.parametrize("number", [9, 24])
-def test_labels_of_a_crowd_stand_in_one_column_and_their_lines_do_not_cross(
-    upper: float, width: int, number: int
-) -> None:
+@pytest.mark.parametrize(("upper", "width", "number"), [*product((0.99, 0.05), (350, 720), (9, 24))])
+def test_labels_of_a_crowd_stand_in_one_column_and_their_lines_do_not_cross(upper, width, number) -> None:
     """Nine labels and their lines lay on top of each other near SVR 100 %."""
     runs = [run(str(n), 0.03 + n % 5 / 200, 0.01, upper - n % 2 / 200) | {"label": f"run {n}"} for n in range(number)]
     points = plots.plane([*runs, run("far", 0.2, 0.0, 1.0) | {"label": "far"}], 10, width, 400)["points"]
@@ -72,9 +62,8 @@ def test_labels_of_a_crowd_stand_in_one_column_and_their_lines_do_not_cross(
         one, other = ((c - a, d - b), (g - e, h - f))
         sides = [(x - a) * one[1] - (y - b) * one[0] for x, y in ((e, f), (g, h))]
         sides += [(x - e) * other[1] - (y - f) * other[0] for x, y in ((a, b), (c, d))]
-        assert (
-            sides[0] * sides[1] >= -1e-6 or sides[2] * sides[3] >= -1e-6
-        )  # the ends of one are on one side of the other
+        # the ends of one are on one side of the other
+        assert sides[0] * sides[1] >= -1e-6 or sides[2] * sides[3] >= -1e-6
 
 
 def test_two_crowds_have_a_column_each() -> None:
