@@ -13,24 +13,22 @@ from exports import formats as rows, verify as proof
 from exports.folder import facts_of
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
-from saferec_builder.mining.splits import SPLITS
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import release_world as world
+from tests.worlds import once, release_world as world
 from tests.worlds.release_rows import rows_of
 from tests.worlds.release_world import conversation, film, item
 
 
-@pytest.fixture
-def released(workspace, cli):
-    ws = world.fill(workspace, *world.requests())
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    ws = world.fill(store.Workspace.create(tmp_path_factory.mktemp("formats") / "ws"), *world.requests())
     other = {"source": "csv", "source_id": "other", "domain": "film", "title": "Film B", "year": 2002, "plot": None}
     other |= {"refs": [], "aliases": ["Le Film (1998)"], "genres": []}
     store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([other]))
     flag = {"label": "f", "kind": "item_flag", "subject": item("C"), "trait": "gore", "digest": "x"}
     flag |= {"verdict": "present", "method": "agreed", "simulated": False, "spans": [], "reviews": []}
     store.append(ws, tables.LABELS, world.labels(flag | {"form": None}))
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    return ws.releases / "1.0.0"
+    return once.released(ws) / "releases" / "1.0.0"
 
 
 READ = """
@@ -105,12 +103,8 @@ def test_a_request_without_an_answer_is_in_grpo_only(workspace, cli, tmp_path):
 
 
 def test_no_trait_is_named_in_a_prompt(released):
-    texts = [
-        m["content"].lower()
-        for split in SPLITS
-        for p in pq.read_table(released / f"data/grpo/{split}.parquet")["prompt"].to_pylist()
-        for m in p
-    ]
+    prompts = rows_of(store.Workspace.open(released.parent.parent), "grpo")["prompt"].explode()
+    texts = [prompt["content"].lower() for prompt in prompts]
     assert len(texts) == 40
     assert not [t for t in texts for trait in traits.load().traits if trait.slug in t or trait.name.lower() in t]
 
