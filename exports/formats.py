@@ -6,7 +6,7 @@ shaped CHUNK at a time, so that a release of millions of conversations needs no 
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -48,14 +48,14 @@ class Content:
     oracle: Oracle
     risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
     pulls: Mapping[str, float]  # item -> how well known it is; decides which item a title without a year means
-    official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
+    official: Mapping[str, str]  # slug -> key of the official `constraints` column
     # rows like `rows`: further requests of a conversation, then those with `added`, a sentence of ours,
     # and `disclosed`: in the `first` or the `last` message
-    more: pl.DataFrame = field(default_factory=pl.DataFrame)
+    more: pl.DataFrame
     # sources that keep their texts, and all that identifies a text there: day, seeker, domain, digest, cut, places of
     # evidence and items are in the key file only
-    silent: frozenset[str] = frozenset()
-    canary: str | None = None  # the sentence with the dataset's GUID
+    silent: frozenset[str]
+    canary: str  # the sentence with the dataset's GUID
 
 
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
@@ -121,7 +121,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
             frame = of_places(table, part["place"]).with_columns(spans=evident, conversation="subject")
             tables[name] = _marked(frame, schema_of[name], content)
         yield tables
-    for injected in (False, True) if content.more.height else ():
+    for injected in (False, True):
         more = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == injected)
         for part in more.iter_slices(CHUNK):
             yield _learned(part, content.turns(part["place"]), content, names)

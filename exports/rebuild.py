@@ -262,7 +262,7 @@ def _with_prompts(table: pa.Table, requests: pl.DataFrame, sentences: pl.DataFra
     kind = table.schema.field("prompt").type.value_type
     restored = texts.gather(joined["place"])
     values = prompts(restored, joined["cut"], joined["quiet"], kind, joined["added"], joined["disclosed"])
-    return _replace(table, "prompt", joined["quiet"], values)
+    return _replace(table, "prompt", values, joined["quiet"])
 
 
 def _conditions(table: pa.Table) -> list[str]:
@@ -271,11 +271,13 @@ def _conditions(table: pa.Table) -> list[str]:
     return ["further" if name != origin and kind != "injected" else kind for name, origin, kind in columns]
 
 
-def _replace(table: pa.Table, name: str, mask: pl.Series, values: pa.Array) -> pa.Table:
-    """Returns the table with `values` in the column `name` in the rows of `mask`."""
+def _replace(table: pa.Table, name: str, values: pa.Array, mask: pl.Series | None = None) -> pa.Table:
+    """Returns the table with `values` in the column `name`, in all rows or in those of `mask`."""
     field = table.schema.field(name)
-    mixed = pc.if_else(mask.to_arrow(), values.cast(field.type), table[name].combine_chunks())
-    return table.set_column(table.schema.get_field_index(name), field, mixed)
+    values = values.cast(field.type)
+    if mask is not None:
+        values = pc.if_else(mask.to_arrow(), values, table[name].combine_chunks())
+    return table.set_column(table.schema.get_field_index(name), field, values)
 
 
 def _request_items(key: pl.DataFrame, conversations: pl.DataFrame, catalog: pl.DataFrame) -> pl.DataFrame:
@@ -300,7 +302,7 @@ def _with_items(table: pa.Table, config: str, request_items: pl.DataFrame, names
     if config == "safecrs":
         columns["completion"] = formats.named("sft", joined, names)["completion"]
     for name, values in columns.items():
-        table = _replace(table, name, joined["held"].is_not_null(), values)
+        table = _replace(table, name, values, joined["held"].is_not_null())
     return table
 
 
@@ -315,17 +317,16 @@ def _request_claims(requests: pl.DataFrame, sentences: pl.DataFrame, sources: _S
 
 def _with_claims(table: pa.Table, request_claims: pl.DataFrame) -> pa.Table:
     joined = _of_rows(table, request_claims)["claims"]
-    return _replace(table, "claims", joined.is_not_null(), plain(joined, table.schema.field("claims").type))
+    return _replace(table, "claims", plain(joined, table.schema.field("claims").type), joined.is_not_null())
 
 
 def _with_turns(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series) -> pa.Table:
     joined = _of_rows(table, conversations)
     restored = joined["quiet"] & joined["place"].is_not_null()
     kind = table.schema.field("turns").type.value_type
-    table = _replace(table, "turns", restored, turns(texts.gather(joined["place"]), restored, kind))
+    table = _replace(table, "turns", turns(texts.gather(joined["place"]), restored, kind), restored)
     for name in _KEYED:
-        field = table.schema.field(name)
-        table = table.set_column(table.schema.get_field_index(name), field, plain(joined[name], field.type))
+        table = _replace(table, name, plain(joined[name], table.schema.field(name).type))
     return table
 
 
@@ -341,7 +342,7 @@ def _with_places(table: pa.Table, config: str, key: pl.DataFrame) -> pa.Table:
     evidence = key.select("conversation", config).explode(config, empty_as_null=False, keep_nulls=False)
     evidence = evidence.unnest(config).rename({"conversation": subject, "spans": "held"})
     spans = _of_rows(table, evidence, subject, *unit)["held"]
-    return _replace(table, "spans", spans.is_not_null(), plain(spans, table.schema.field("spans").type))
+    return _replace(table, "spans", plain(spans, table.schema.field("spans").type), spans.is_not_null())
 
 
 def _with_quotes(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series) -> pa.Table:
@@ -353,8 +354,7 @@ def _with_quotes(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series)
         _with_quote(texts[place], row, name) if place is not None and row else row
         for place, row, name in zip(places, table["spans"].to_pylist(), joined[subject], strict=True)
     ]
-    column, kind = table.schema.get_field_index("spans"), table.schema.field("spans").type
-    return table.set_column(column, pa.field("spans", kind), pa.array(spans, kind))
+    return _replace(table, "spans", pa.array(spans, table.schema.field("spans").type))
 
 
 def _with_quote(text: pl.Series, spans: list[Span], conversation: str) -> list[Span]:

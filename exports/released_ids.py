@@ -99,8 +99,8 @@ def _evidence(frame: pl.DataFrame, name: str, silent_places: pl.Series) -> pl.Da
 
 def _items(content: Content, silent_places: pl.Series) -> pl.DataFrame:
     """Returns place -> the items of a conversation and of each of its requests, if its text stays with the source."""
-    frames = [frame for frame in (content.rows, content.more) if frame.width]
-    rows = pl.concat(frame.select("place", *_ITEMS, row="conversation").cast(pl.Schema(_ITEMS)) for frame in frames)
+    columns = [pl.col("place"), pl.col("conversation").alias("row"), *(pl.col(n).cast(k) for n, k in _ITEMS.items())]
+    rows = pl.concat([content.rows.select(columns), content.more.select(columns)])
     grouped = rows.filter(pl.col("place").is_in(silent_places.implode())).group_by("place", maintain_order=True)
     return grouped.agg(pl.first(*NAMED), lists=pl.struct("row", *ITEMS))
 
