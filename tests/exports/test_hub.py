@@ -98,17 +98,13 @@ def test_main_does_not_go_back_to_an_older_version(hub, released, cli, publish):
     assert publish("1.0.0").code == 0 and "v1.0.0" in repo.tags
 
 
-def test_large_files_go_one_after_the_other_and_still_in_one_commit(hub, released, publish, monkeypatch):
+def test_large_files_go_one_after_the_other_in_parts_and_still_in_one_commit(hub, released, publish, monkeypatch):
+    hub.part_size = 1000
     monkeypatch.setattr("exports.hub.LARGE", 2000)
     large = [p for p in (released.releases / "1.0.0").rglob("*.parquet") if p.stat().st_size >= 2000]
     assert publish().code == 0 and holds(hub, released, "1.0.0")
     assert [c.title for c in hub.repos[REPO].commits] == ["initial commit", "Release 1.0.0"]
     assert len([line for line in hub.seen if line.endswith("/objects/batch")]) >= len(large) > 1
-
-
-def test_a_large_file_goes_in_parts(hub, publish):
-    hub.part_size = 1000
-    assert publish().code == 0
     assert [line for line in hub.seen if line.startswith("POST /complete/")] and not hub.parts
 
 
@@ -157,15 +153,12 @@ def test_datasets_reads_each_tag_as_its_release(hub, released, cli, publish, tmp
 # ---- what the Hub may answer
 
 
-@pytest.mark.parametrize(("token", "said"), [("hf_nobody", "hf auth login"), (READER, "may not write")])
-def test_a_token_that_does_not_do(hub, publish, monkeypatch, token, said):
-    monkeypatch.setenv("HF_TOKEN", token)
-    result = publish()
-    assert result.code == 1 and said in result.err and token not in result.err + result.out
-    assert not hub.repos
-
-
-def test_no_token_at_all(hub, publish, monkeypatch, tmp_path):
+def test_a_token_that_does_not_do_or_none_at_all(hub, publish, monkeypatch, tmp_path):
+    for token, said in (("hf_nobody", "hf auth login"), (READER, "may not write")):
+        monkeypatch.setenv("HF_TOKEN", token)
+        result = publish()
+        assert result.code == 1 and said in result.err and token not in result.err + result.out
+        assert not hub.repos
     monkeypatch.delenv("HF_TOKEN")
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
     assert "HF_TOKEN" in publish().err
@@ -190,7 +183,9 @@ def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, stat
     assert len(hub.repos[REPO].commits) == 2 and holds(hub, released, "1.0.0")
 
 
-def test_a_failed_upload_is_one_line(hub, released, publish):
+def test_what_failed_is_one_line_and_is_done_by_the_next_run(hub, released, publish):
+    hub.faults.append(Fault("POST", "/api/repos/create", 403))
+    assert publish().code == 1 and not hub.repos
     hub.faults.append(Fault("PUT", "/large/", 400, times=99))
     result = publish()
     assert result.code == 1 and "nothing was published" in result.err.splitlines()[-1]
@@ -303,13 +298,6 @@ def test_the_token_is_blotted_out_of_a_fault(monkeypatch):
     assert WRITER not in stage._first_line(ValueError(f"bad header {WRITER}"))
     assert "meanwhile" in stage._refusal(REPO, 412)
     assert "agree to its terms" in stage._refusal(REPO, 403)  # of a gated release, which readers may not write to
-
-
-@pytest.mark.slow
-def test_a_repository_that_cannot_be_made_is_made_by_the_next_run(hub, released, publish):
-    hub.faults.append(Fault("POST", "/api/repos/create", 403))
-    assert publish().code == 1 and not hub.repos
-    assert publish().code == 0 and holds(hub, released, "1.0.0")
 
 
 def test_a_large_file_is_compared_without_being_held_in_memory(tmp_path):
