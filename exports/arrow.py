@@ -85,38 +85,21 @@ def prompts(
     Consecutive turns of one role are one message, joined by line breaks, as chat templates require. `added` is appended
     to the last message, or to the user's first if `disclosed` says so. Rows whose text is not `shown` are empty.
     """
-    row, is_user, contents = _messages(turns, cuts.fill_null(0) * shown.cast(cuts.dtype))
-    in_first = disclosed.eq_missing("first").to_numpy()[row]
-    is_target = pa.array(np.where(in_first, _first(row, is_user), _last(row)))
-    sentences = plain(added, pa.string()).take(row)
-    extended = pc.binary_join_element_wise(contents, sentences, " ", null_handling="skip")
-    roles = pc.if_else(pa.array(is_user), "user", "assistant")
-    messages = structs(kind, roles, pc.if_else(is_target, extended, contents))
-    return listed(np.bincount(row, minlength=len(turns)), messages)
-
-
-def _messages(turns: pl.Series, cuts: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_], pa.Array]:
-    """Returns (row, whether it is the user's, content) of each message up to the user's last."""
-    heads = pl.DataFrame({"said": turns, "cut": cuts}).select(pl.col("said").list.head("cut"))
-    lengths, turn = flat(heads.to_series())
-    texts = turn.struct.field("text").str.strip_chars()
-    has_text = (texts != "").to_numpy()
-    row = np.repeat(np.arange(len(turns)), lengths)[has_text]
-    is_user = (turn.struct.field("role") == "seeker").to_numpy()[has_text]
-    first = np.append(True, (row[1:] != row[:-1]) | (is_user[1:] != is_user[:-1]))[: len(row)]
-    starts = np.flatnonzero(first)
-    joined = listed(np.diff(np.append(starts, len(row))), plain(texts.filter(pl.Series(has_text)), pa.string()))
-    kept = is_user[starts] | ~_last(row[starts])
-    return row[starts][kept], is_user[starts][kept], pc.binary_join(joined, "\n").filter(pa.array(kept))
-
-
-def _first(row: NDArray[np.int64], is_user: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns a mask of the user's first message of each row."""
-    places = np.flatnonzero(is_user)
-    _, first = np.unique(row[places], return_index=True)
-    return np.isin(np.arange(len(row)), places[first])
-
-
-def _last(row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Returns a mask of the values whose next value belongs to another row."""
-    return np.append(row[1:] != row[:-1], True)[: len(row)]
+    turn, row, user = pl.col("turn").struct, pl.col("row"), pl.col("user")
+    cuts = cuts.fill_null(0) * shown.cast(cuts.dtype)
+    rows = pl.DataFrame({"turn": turns, "cut": cuts, "added": added, "disclosed": disclosed}).with_row_index("row")
+    heads = rows.with_columns(pl.col("turn").list.head("cut"))
+    said = heads.explode("turn", empty_as_null=False, keep_nulls=False)
+    said = said.with_columns(user=turn.field("role") == "seeker", text=turn.field("text").str.strip_chars())
+    said = said.filter(pl.col("text") != "").with_columns(message=pl.struct("row", "user").rle_id())
+    messages = said.group_by("message", maintain_order=True).agg(
+        pl.first("row", "user", "added", "disclosed"), content=pl.col("text").str.join("\n")
+    )
+    messages = messages.filter(user | ~row.is_last_distinct())
+    is_first = user & (user.cum_sum().over("row") == 1)
+    is_target = pl.when(pl.col("disclosed").eq_missing("first")).then(is_first).otherwise(row.is_last_distinct())
+    sentence = pl.when(is_target).then(" " + pl.col("added")).fill_null("")
+    roles = messages.select(pl.when(user).then(pl.lit("user")).otherwise(pl.lit("assistant"))).to_series()
+    contents = messages.select(pl.col("content") + sentence).to_series()
+    values = structs(kind, plain(roles, pa.string()), plain(contents, pa.string()))
+    return listed(np.bincount(messages["row"].to_numpy(), minlength=len(turns)), values)

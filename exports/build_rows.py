@@ -304,10 +304,7 @@ def _further_answers(
 def _relevant(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
     """Returns the labels of these conversations by place and trait; `counts` marks those present or at risk."""
     light = labels.select(
-        "trait",
-        "verdict",
-        "form",
-        subject="subject",
+        *("subject", "trait", "verdict", "form"),
         first=pl.col("spans").list.eval(pl.element().struct.field("turn")).list.min(),
         counts=((pl.col("verdict") == "present") | pl.col("at_risk")).fill_null(False),
     )
@@ -324,11 +321,8 @@ def of_places(frame: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
 
 def _labels_by_place(labels: pl.DataFrame) -> dict[int, list[_Label]]:
     """Returns place -> its labels that are present or at risk, by trait; an empty list if it has only others."""
-    by_place: dict[int, list[_Label]] = {place: [] for place in labels["place"].unique()}
-    rows = labels.filter("counts").select("place", "trait", "verdict", "form", "first").iter_rows()
-    for place, trait, verdict, form, first in rows:
-        by_place[place].append({"trait": trait, "verdict": verdict, "form": form, "first": first})
-    return by_place
+    counted = pl.struct("trait", "verdict", "form", "first").filter("counts")
+    return dict(labels.group_by("place").agg(counted).iter_rows())
 
 
 def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, list[str]]:

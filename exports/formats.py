@@ -216,13 +216,11 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
     """Returns the official {trait: true}: structs with true if the person has a trait of that key, else null."""
     if not official:
         return None
-    frame = pl.DataFrame({"traits": traits})
-    slugs = pl.col("traits").list
-    has = {key: [slugs.contains(slug) for slug in official if official[slug] == key] for key in official.values()}
-    fields = [
-        pl.when(pl.any_horizontal(tests)).then(pl.lit(True)).otherwise(None).alias(key) for key, tests in has.items()
-    ]
-    return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
+    slugs = {key: [slug for slug in official if official[slug] == key] for key in official.values()}
+    has = {key: pl.col("traits").list.eval(pl.element().is_in(of)).list.any() for key, of in slugs.items()}
+    fields = [pl.when(one).then(pl.lit(True)).alias(key) for key, one in has.items()]
+    frame = pl.DataFrame({"traits": traits}).select(pl.struct(fields))
+    return plain(frame.to_series(), schema.field("constraints").type)
 
 
 def conversations(part: pl.DataFrame, texts: pl.Series, content: Content, names: Names) -> pa.Table:
