@@ -172,21 +172,10 @@ class _Label(TypedDict):
 
 _Request = dict[str, list[str] | int | str | None]
 _FACTS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "place": pl.UInt32,
-    "further": pl.Int32,
-    "recommended": _IDS,
-    "accepted": _IDS,
-    "seen": _IDS,
-    "named": _IDS,
-    "cut": pl.Int32,
-    "asks": pl.Int32,
-    "truth": _IDS,
-    "truth_kind": pl.String,
-    "reason": pl.String,
-    "traits": _IDS,
-    "form": _IDS,
-    "late_traits": _IDS,
-    "at_risk": _IDS,
+    **{"place": pl.UInt32, "further": pl.Int32},
+    **dict.fromkeys(("recommended", "accepted", "seen", "named"), _IDS),
+    **{"cut": pl.Int32, "asks": pl.Int32, "truth": _IDS, "truth_kind": pl.String, "reason": pl.String},
+    **dict.fromkeys(("traits", "form", "late_traits", "at_risk"), _IDS),
 }
 
 

@@ -17,8 +17,6 @@ from saferec_builder.storage import evidence_check as evidence
 
 NO_SAFETY = "no-safety"  # a word of --allow
 INJECT = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
-
-
 # every check: its name, its effect (stops | withholds), what it looks for and the remedy
 CHECKS: list[dict[str, str]] = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))["check"]
 VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.A)
@@ -287,9 +285,8 @@ def check_safety(
     if places or NO_SAFETY in allowed:
         return {"in_request": places.count(0), "later": places.count(1), "injected": places.count(2)}
     answered = requests.filter(pl.col("truth").list.len() > 0)
-    codes = [
-        c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
-    ]
+    pairs = answered.select("truth", "traits").iter_rows()
+    codes = [code for truth, traits in pairs for code in verdicts(oracle, truth, traits)]
     problem, advice = f"{requests.height} requests have a sensitivity", no_trait
     if requests.height:
         problem += f", {answered.height} of them a ground truth"

@@ -77,11 +77,9 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
         full = {name: (frozenset(t), part) for name, t, part in group.select("subject", "traits", "part").iter_rows()}
         reduced = generalised(full, people, k)
         empty = {name for name, traits in reduced.items() if not traits[0]}
-        before, after, left_out = (
-            before | full,
-            after | reduced,
-            left_out | (empty if _people(empty, people) < k else set()),
-        )
+        before |= full
+        after |= reduced
+        left_out |= empty if _people(empty, people) < k else set()
     lost = {name: len(before[name][0]) - len(traits[0]) for name, traits in after.items()}
     return Hidden(
         reduced={name: traits for name, (traits, part) in after.items() if part and name not in left_out},

@@ -39,11 +39,8 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
         ids = [*removed_ids, *_released(ws, manifest["name"], removed_ids)]
         pseudonyms = [pseudonym(source, person, ws.secret) for person in removals.of(removals.authors, source)]
         pseudonyms = [formats.pseudonym(manifest["name"], person) for person in (*pseudonyms, *removals.erased(source))]
-        if (
-            pseudonyms
-            and source in manifest["silent"]
-            and not (key.exists() or frame.filter(source=source)["seeker"].count())
-        ):
+        told = key.exists() or frame.filter(source=source)["seeker"].count()
+        if pseudonyms and source in manifest["silent"] and not told:
             raise ReleaseError(f"{key}: missing, and nobody else can tell who is in it: put your copy of it back")
         is_removed = pl.any_horizontal(pl.col("conversation", "subject").is_in(ids).fill_null(False))
         is_removed |= pl.col("seeker").is_in(pseudonyms).fill_null(False)

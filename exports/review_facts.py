@@ -164,9 +164,8 @@ def labels(
 
 def of_items(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     """Labels or reviews, each on the item that its item was merged into (merging.merge)."""
-    moved = links.select("item", subject=pl.col("ref").str.strip_prefix("item:")).filter(
-        links["ref"] != pl.col("subject")
-    )
+    ids = links.filter(pl.col("ref").str.starts_with("item:"))
+    moved = ids.select("item", subject=pl.col("ref").str.strip_prefix("item:"))
     flags = rows.filter(kind="item_flag").join(moved, "subject", "left", maintain_order="left")
     flags = flags.with_columns(subject=pl.coalesce("item", "subject")).drop("item")
     return pl.concat([rows.filter(pl.col("kind") != "item_flag"), flags])

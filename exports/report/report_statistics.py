@@ -68,16 +68,10 @@ def _released(
     injected = dict.fromkeys(released["injected"], "a sentence of ours was added (injected)")
     others = dict.fromkeys(released["asked"], "its last answer only: further requests stay")
     unlabelled, further = "released without a verdict, or with one lost since", "further requests of a conversation"
-    unlisted = "no item is clear for them, or no answer is known"
+    unlisted, unasked = "no item is clear for them, or no answer is known", ({**reasons, **others}, "no request")
     return [
         _step("In the release", settled, conversations, (reasons, "not in this release yet"), (earlier, unlabelled)),
-        _step(
-            "Requests to train and test with",
-            conversations,
-            requests,
-            ({**reasons, **others}, "no request"),
-            (injected, further),
-        ),
+        _step("Requests to train and test with", conversations, requests, unasked, (injected, further)),
         _step("With a list of items that are clear for them", requests, lists, ({}, unlisted)),
     ]
 
@@ -114,10 +108,8 @@ def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
     """Returns {slug, name, explicit, implicit, unlabelled, present, absent, unsure, unresolved} per trait, frequent
     ones first; unlabelled: present, and nobody said how."""
     word = pl.col("verdict").fill_null("unresolved")
-    form_expr = (
-        pl.when(word == "present").then(pl.col("form").fill_null("unlabelled")).otherwise(pl.lit(None, pl.String))
-    )
-    groups = labels.group_by("trait", word=word, how=form_expr).len()
+    form = pl.when(word == "present").then(pl.col("form").fill_null("unlabelled"))
+    groups = labels.group_by("trait", word=word, form=form).len()
     counts = {(trait, word, form): n for trait, word, form, n in groups.iter_rows()}
     rows = []
     for trait in taxonomy.traits:
@@ -161,9 +153,8 @@ def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -
     judged = labels.join(texts.select("subject", "digest").unique(), on=["subject", "digest"], how="semi")
     claimed = claims.select(unit).unique().with_columns(claimed=True)
     both = claimed.join(judged.select(*unit, "verdict"), on=unit, how="full", coalesce=True)
-    outcome = pl.col("verdict").replace_strict(
-        {"present": "right", "absent": "wrong", "unsure": "unsure"}, default="open"
-    )
+    outcomes = {"present": "right", "absent": "wrong", "unsure": "unsure"}
+    outcome = pl.col("verdict").replace_strict(outcomes, default="open")
     word = pl.when("claimed").then(outcome).when(pl.col("verdict") == "present").then(pl.lit("missed"))
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for trait, outcome, n in both.select("trait", outcome=word).drop_nulls().group_by("trait", "outcome").len().rows():

@@ -5,6 +5,7 @@ gives  plain rows for the report, with the names that the caller gives to review
 """
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -51,13 +52,10 @@ def effort(assignments: pl.DataFrame, standing: pl.DataFrame, labels: pl.DataFra
     given = assignments.filter(kind="sensitivity")["subject"]
     read = given.filter(given.is_in(counted.implode())).append(counted).unique(maintain_order=True)
     by_subject = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
-    total, points = 0, [(0, 0)]
+    totals = [0, *accumulate(by_subject.get(subject, 0) for subject in read)]
     step = max(1, len(read) // POINTS)
-    for n, subject in enumerate(read, 1):
-        total += by_subject.get(subject, 0)
-        if n % step == 0 or n == len(read):
-            points.append((n, total))
-    return {"read": len(read), "found": total, "points": points}
+    points = [(n, total) for n, total in enumerate(totals) if n % step == 0 or n == len(read)]
+    return {"read": len(read), "found": totals[-1], "points": points}
 
 
 def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
