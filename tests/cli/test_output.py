@@ -1,6 +1,5 @@
 """Text from files of others reaches the terminal as one harmless line, whichever command prints it."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -45,9 +44,7 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     ours, theirs = ws.releases / "1.0.0", tmp_path / "theirs"
     shutil.copytree(ours, theirs)
-    manifest = theirs / "manifest.json"
-    fields = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(fields | {"agreement": {EVIL: {"alpha": 0.5, "units": 3}}}))
+    world.stated(theirs, agreement={EVIL: {"alpha": 0.5, "units": 3}})
     run = cli("diff", ours, theirs)
     assert (run.code, "agreement on Evil" in run.out, harmless(run.out)) == (0, True, True)
     for path, content in (("data/sft/train.parquet", b"x"), ("data/labels/train.parquet", b"x"), ("traits.toml", None)):
@@ -55,7 +52,7 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
         shutil.copytree(ours, damaged)
         (damaged / path).write_bytes(content) if content else (damaged / path).unlink()
         run = cli("diff", ours, damaged)
-        assert (run.code, run.err.count("\n"), "run `saferec-build verify" in run.err) == (1, 1, True), run.err
+        assert (run.code, run.err.count("\n"), f"{damaged / path}: " in run.err) == (1, 1, True), run.err
     for target in (".", "/", ".."):
         run = cli("publish", "1.0.0", "--to", target, "-C", ws.root)
         assert (run.code, run.err.count("\n"), "by its name" in run.err) == (1, 1, True), run.err
