@@ -41,14 +41,9 @@ def test_a_copy_of_a_release_that_is_named_by_its_day_is_no_version(tmp_path):
         version = name if name.startswith("1") else "1.0.0"
         (tmp_path / name / write.MANIFEST).write_text(json.dumps({"version": version}))
     assert [*write.versions(tmp_path)] == ["1.0.0", "10.2.3"]
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": "2.0.0'])
-def test_a_release_whose_manifest_is_damaged_is_not_passed_over(tmp_path, text):
-    """Otherwise an older release would be taken for the newest."""
-    (tmp_path / "2.0.0").mkdir()
-    (tmp_path / "2.0.0" / write.MANIFEST).write_text(text)
-    assert [*write.versions(tmp_path)] == ["2.0.0"]
+    for text in ("", "[]", "{}", '{"version": "2.0.0'):  # damaged: else an older release would be taken for the newest
+        (tmp_path / "10.2.3" / write.MANIFEST).write_text(text)
+        assert [*write.versions(tmp_path)] == ["1.0.0", "10.2.3"]
 
 
 def table(*ids):
