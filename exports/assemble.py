@@ -137,8 +137,8 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options, par
     if parent and (parent / "data").is_dir():
         known = manifest_facts.early(ws, kept, silent) | {"version": options.version}
         known |= {"keeps_unreviewed": options.unreviewed, "conditions": {"injected": int(options.inject is not None)}}
-        rows = kept.select(pl.col("split").cast(pl.String), conversation="released")
-        versioning.check_early(parent, known, _taxonomy(ws), rows)
+        placed = kept.select(pl.col("split").cast(pl.String), conversation="released")
+        versioning.check_early(parent, known, _taxonomy(ws), placed)
     texts, rows = _built(ws, snapshot, base, frozenset(small), options)
     # sources that keep their texts have no further requests, as their number would identify a text
     rows = rows.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))
