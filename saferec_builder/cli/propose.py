@@ -10,7 +10,6 @@ from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.plan import warn
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.workspace import onward
-from saferec_builder.core.progress import silent
 from saferec_builder.proposing import run
 from saferec_builder.storage.workspace import Workspace
 
@@ -50,7 +49,7 @@ def propose(
         budget_usd=budget_usd,
         limit=limit,
         retry_failed=retry_failed,
-        progress=silent if as_json else partial(bar, at_once=ws.config.propose.concurrency),
+        progress=None if as_json else partial(bar, at_once=ws.config.propose.concurrency),
     )
     say(result.counts, as_json, result.unit)
     warn(ws)

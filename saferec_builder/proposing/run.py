@@ -7,7 +7,7 @@ from typing import Literal
 
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.progress import Named, Progress, shown, silent
+from saferec_builder.core.progress import Named, Progress, shown
 from saferec_builder.llm import Budget
 from saferec_builder.proposing import cascade, corpus, human_labels, jobs, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
@@ -45,7 +45,7 @@ def propose(
     budget_usd: float | None = None,
     limit: int | None = None,
     retry_failed: bool = False,
-    progress: Named = silent,
+    progress: Named | None = None,
 ) -> ProposeResult:
     """Proposes seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
 
@@ -62,7 +62,7 @@ def propose(
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
     steps = [proposers.retrying(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
-    learner = Learned(texts, progress("propose, training learned", "model"), keeps=not dry_run)
+    learner = Learned(texts, progress and progress("propose, training learned", "model"), keeps=not dry_run)
     steps, is_considered = _with_learned(learner, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
@@ -74,7 +74,7 @@ def propose(
         rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
         with proposers.server_lock(ws, steps):
-            all_jobs = _read_all(plan, learner, progress("propose", noun.removesuffix("s")))
+            all_jobs = _read_all(plan, learner, progress and progress("propose", noun.removesuffix("s")))
     counts = together({job.name: job.counts() for job in all_jobs})
     if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):
         counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})

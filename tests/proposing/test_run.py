@@ -22,7 +22,7 @@ def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, c
     # three texts, (7 x 10 + 3 x 100) USD per million tokens each; `large` reads the one with a maybe, and has no price
     assert (result.counts.added, result.unit, result.spent) == (4, "readings", pytest.approx(3 * 370 / 1e6))
     requests = len(stub.asked)
-    empty = propose(ws, "openai:new", limit=0).counts
+    empty = propose(ws, "openai:new", limit=0, progress=None).counts
     assert (empty.came, empty.figures["not_read_yet"], len(stub.asked)) == (0, 3, requests)  # and sends no request
     assert [(bar.total, bar.done) for bar in bars] == [(3, 3), (1, 1)]
     assert propose(ws, "openai:small").spent == 0 and propose(ws).unit == "conversations"
