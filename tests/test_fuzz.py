@@ -74,8 +74,8 @@ def test_a_line_separator_in_an_answer_is_no_end_of_a_line() -> None:
 
     client = SimpleNamespace(files=SimpleNamespace(content=content), with_options=lambda **_: None)
     wire: Any = SimpleNamespace(client=client, text=lambda response: response)
-    run: Any = SimpleNamespace(ledger=SimpleNamespace(note=None))
-    batches = batch._Batches(fuzz_laws.SERVER, wire, run)
+    unused: Any = None
+    batches = batch._Batches(fuzz_laws.SERVER, wire, {}, unused, unused, unused)
     assert [reply.content for reply in asyncio.run(batches._fetched("file-1"))] == ["a\u2028b", fuzz_laws.CONTENT]
 
 

@@ -18,7 +18,7 @@ from saferec_builder.core.errors import ProposerError, whole_object
 from saferec_builder.llm.answer_forms import RESPONSES
 from saferec_builder.llm.batch_ledger import Entry, Ledger
 from saferec_builder.llm.capabilities import Found, probed
-from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
+from saferec_builder.llm.client import NO_MONEY, Answers, checked
 from saferec_builder.llm.pricing import Budget, Price
 from saferec_builder.llm.requests_and_replies import DONE, UNSENT, Body, Reply, Server, encodable, read_body, refusal
 from saferec_builder.llm.transport import Wire
@@ -33,25 +33,21 @@ T = TypeVar("T")
 async def replies(
     server: Server,
     bodies: Iterable[Body],
-    *,
-    get: Get,
-    put: Put,
-    check: Check,
+    answers: Answers,
     budget: Budget,
     ledger: Ledger,
-    poll: float = 30.0,
+    poll: float,
     found: Found | None = None,
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """Yields as `client.replies` does, by batches: waits until every batch is over, asking every `poll` seconds."""
     all_bodies = list(bodies)
     names = [server.name(body) for body in all_bodies]
     by_name = dict(zip(names, all_bodies, strict=True))
-    intake = _Intake(server, by_name, get, put, check, budget, ledger)
-    failed = intake.failed
     async with Wire(server) as wire:
-        batches = _Batches(server, wire, intake)
+        batches = _Batches(server, wire, by_name, answers, budget, ledger)
         await batches.settle(ledger.open(), poll)
-        missing = {n: b for n, b in by_name.items() if get(n) is None and n not in failed}
+        failed = batches.failed
+        missing = {n: b for n, b in by_name.items() if answers.get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
             # probed before the batch: otherwise a refused parameter would be known a day later
             server = batches.server = await probed(wire, server, budget, found)
@@ -62,10 +58,10 @@ async def replies(
         await batches.settle(submitted, poll)
     yielded: set[str] = set()  # if a text occurs twice, only its first reply counts as fresh
     for n, request in enumerate(names):
-        stored = get(request)
+        stored = answers.get(request)
         if stored is not None:
-            reply = checked(read_body(request, server.model, stored), check)
-            yield n, replace(reply, cached=request not in intake.fresh or request in yielded)
+            reply = checked(read_body(request, server.model, stored), answers)
+            yield n, replace(reply, cached=request not in batches.fresh or request in yielded)
         else:
             unanswered = Reply(
                 request, server.model, error=f"not answered: the batch ended without this request{batches.reason}"
@@ -75,81 +71,14 @@ async def replies(
 
 
 async def fetch(
-    server: Server,
-    bodies: Iterable[Body],
-    *,
-    get: Get,
-    put: Put,
-    check: Check,
-    budget: Budget,
-    ledger: Ledger,
-    price: Price | None,
+    server: Server, bodies: Iterable[Body], answers: Answers, budget: Budget, ledger: Ledger, price: Price | None
 ) -> int:
     """Takes the answers of batches that are over, before these bodies are sent directly; returns the number of requests
     in those that are not. price: of a batch. A batch that this key cannot see on the server stays open."""
-    intake = _Intake(server, {server.name(body): body for body in bodies}, get, put, check, budget, ledger, price)
+    by_name = {server.name(body): body for body in bodies}
     async with Wire(server) as wire:
-        return sum(entry.requests for entry in await _Batches(server, wire, intake).settle(ledger.open(), None))
-
-
-@dataclass
-class _Intake:
-    """Takes the replies of a run's batches: bills and stores them."""
-
-    server: Server
-    by_name: Mapping[str, Body]
-    get: Get
-    put: Put
-    check: Check
-    budget: Budget
-    ledger: Ledger
-    price: Price | None = None  # if it is not the budget's own
-    fresh: set[str] = field(default_factory=set)  # requests whose answers this run has fetched
-    failed: dict[str, Reply] = field(default_factory=dict)  # requests without an answer
-
-    def take(self, entry: Entry, replies: list[Reply]) -> None:
-        """Bills all replies of a batch, then stores them. If a run is killed, the next does both, or only the
-        storing; in the reverse order, stored answers would never be billed."""
-        by_request: dict[str, Reply] = {}
-        for reply in replies:
-            if not (reply.request in by_request and by_request[reply.request].answered):
-                by_request[reply.request] = reply  # a request with two lines was paid for once
-        if not entry.billed:
-            self.ledger.bill()  # what was paid before does not belong to this batch
-            for name, reply in by_request.items():
-                body = self.by_name.get(name)  # None: another run asked, about other texts or with other settings
-                usual = round((reply.tokens_in or 0) * self.budget.habit.bytes_per_token)
-                sent = len(self.server.payload(body)) if body else usual
-                self.budget.pay(reply, sent, price=self.price, most=entry.usd / max(1, entry.requests))
-            self.ledger.bill(entry)
-        for reply in by_request.values():
-            self._store(reply)
-        self.done(entry)
-
-    def write_off(self, entry: Entry) -> None:
-        """Closes a batch whose answers cannot be fetched: it was paid for, so the most that it can cost is billed."""
-        if not entry.billed:
-            self.ledger.bill()
-            self.budget.pay_sum(entry.usd)
-            self.ledger.bill(entry)
-        self.done(entry)
-
-    def done(self, entry: Entry) -> None:
-        self.ledger.note(replace(entry, state="done"))
-        self.budget.aside -= entry.usd
-
-    def _store(self, reply: Reply) -> None:
-        if reply.answered and self.get(reply.request) == reply.body:
-            return  # a killed run has stored it
-        if reply.request not in self.by_name and not self.ledger.knows(reply.request):
-            return  # about somebody who was erased while the batch was out
-        reply = checked(reply, self.check)
-        self.fresh.add(reply.request)
-        if reply.answered:
-            self.failed.pop(reply.request, None)
-            self.put(reply)
-        else:
-            self.failed[reply.request] = reply
+        batches = _Batches(server, wire, by_name, answers, budget, ledger, price)
+        return sum(entry.requests for entry in await batches.settle(ledger.open(), None))
 
 
 def _endpoint(server: Server) -> Literal["/v1/responses", "/v1/chat/completions"]:
@@ -182,21 +111,29 @@ class _Missing(ProposerError):
     """The server does not have a batch or its answers, or not for this key."""
 
 
+@dataclass
 class _Batches:
-    """Uploads, submits, waits and fetches; every step is noted before the next begins."""
+    """Uploads, submits, waits and fetches, bills and stores; every step is noted before the next begins."""
 
-    def __init__(self, server: Server, wire: Wire, intake: _Intake) -> None:
-        self.server, self.wire, self.intake, self.note = server, wire, intake, intake.ledger.note
-        self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: without retries
-        self.reason = ""  # what the server says about a batch that failed as a whole
+    server: Server
+    wire: Wire
+    by_name: Mapping[str, Body]
+    answers: Answers
+    budget: Budget
+    ledger: Ledger
+    price: Price | None = None  # of a batch, if it is not the budget's own
+    fresh: set[str] = field(default_factory=set)  # requests whose answers this run has fetched
+    failed: dict[str, Reply] = field(default_factory=dict)  # requests without an answer
+    reason: str = ""  # what the server says about a batch that failed as a whole
+
+    def __post_init__(self) -> None:
+        self.client, self.once = self.wire.client, self.wire.client.with_options(max_retries=0)  # once: without retries
 
     async def submit(self, part: dict[str, bytes]) -> Entry:
         name = digest("batch", sorted(part))
         lines = (f"{name}.jsonl", b"".join(part.values()), "application/jsonl")
         file = (await self._awaited("upload", self.once.files.create(file=lines, purpose="batch"))).id
-        return await self._start(
-            self._record(Entry(name, "uploaded", file, len(part), self.intake.budget.hold_as_one(part)))
-        )
+        return await self._start(self._record(Entry(name, "uploaded", file, len(part), self.budget.hold_as_one(part))))
 
     async def _start(self, entry: Entry) -> Entry:
         start = self.once.batches.create(
@@ -208,7 +145,7 @@ class _Batches:
         return self._record(replace(entry, state="submitted", remote=(await self._awaited("submit", start)).id))
 
     def _record(self, entry: Entry) -> Entry:
-        self.note(entry)
+        self.ledger.note(entry)
         return entry
 
     async def settle(self, entries: list[Entry], poll: float | None) -> list[Entry]:
@@ -230,7 +167,7 @@ class _Batches:
         if entry.state == "uploaded":
             submitted: Entry | None = await self._awaited("list", self._find_submitted(entry), "")
             if submitted is None:
-                self.intake.done(entry)
+                self._done(entry)
                 return True
             entry = self._record(submitted)
         while True:
@@ -244,14 +181,58 @@ class _Batches:
         try:
             replies = await self._fetched(batch.output_file_id)
         except _Missing:  # the answers are deleted: this key sees the batch, so no other key would find them
-            self.intake.write_off(entry)
+            self._bill(entry, None)
+            self._done(entry)
             raise
         with suppress(_Missing):  # without the file of errors, its requests count as not answered
             replies += await self._fetched(batch.error_file_id)
         for fault in getattr(batch.errors, "data", None) or []:
             self.reason = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
-        self.intake.take(entry, replies)
+        self._take(entry, replies)
         return True
+
+    def _take(self, entry: Entry, replies: list[Reply]) -> None:
+        """Bills all replies of a batch, then stores them. If a run is killed, the next does both, or only the
+        storing; in the reverse order, stored answers would never be billed."""
+        by_request: dict[str, Reply] = {}
+        for reply in replies:
+            if not (reply.request in by_request and by_request[reply.request].answered):
+                by_request[reply.request] = reply  # a request with two lines was paid for once
+        self._bill(entry, by_request)
+        for reply in by_request.values():
+            self._store(reply)
+        self._done(entry)
+
+    def _bill(self, entry: Entry, by_request: Mapping[str, Reply] | None) -> None:
+        """Bills a batch once, however often it is fetched; without its replies, the most that it can cost."""
+        if entry.billed:
+            return
+        self.ledger.write("")  # what was paid before does not belong to this batch
+        if by_request is None:
+            self.budget.pay_sum(entry.usd)
+        for name, reply in (by_request or {}).items():
+            body = self.by_name.get(name)  # None: another run asked, about other texts or with other settings
+            usual = round((reply.tokens_in or 0) * self.budget.habit.bytes_per_token)
+            sent = len(self.server.payload(body)) if body else usual
+            self.budget.pay(reply, sent, price=self.price, most=entry.usd / max(1, entry.requests))
+        self.ledger.write(entry.mark)
+
+    def _done(self, entry: Entry) -> None:
+        self.ledger.note(replace(entry, state="done"))
+        self.budget.aside -= entry.usd
+
+    def _store(self, reply: Reply) -> None:
+        if reply.answered and self.answers.get(reply.request) == reply.body:
+            return  # a killed run has stored it
+        if reply.request not in self.by_name and not self.ledger.knows(reply.request):
+            return  # about somebody who was erased while the batch was out
+        reply = checked(reply, self.answers)
+        self.fresh.add(reply.request)
+        if reply.answered:
+            self.failed.pop(reply.request, None)
+            self.answers.put(reply)
+        else:
+            self.failed[reply.request] = reply
 
     async def _find_submitted(self, entry: Entry) -> Entry | None:
         """Finds the batch on the server that carries this entry's mark, whose submission was not noted."""

@@ -72,7 +72,3 @@ class Ledger:
     def knows(self, request: str) -> bool:
         """Whether it is still noted whose text a request is about; an erasure removes that note."""
         return self.noted.get(request) is not None
-
-    def bill(self, entry: Entry | None = None) -> None:
-        """Writes what the budget has paid since the last call; for a batch only once, however often it is fetched."""
-        self.write(entry.mark if entry else "")

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from saferec_builder.llm.capabilities import Found, post, probed
 from saferec_builder.llm.pricing import Budget
@@ -25,11 +25,21 @@ UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "b
 RECENT, MOST_UNUSABLE = 100, 34  # a run stops at 34 unusable answers among the last 100
 TOO_MANY_UNUSABLE = "answers of no use (raise [propose] max_tokens or the model's own limit, or name another model)"
 
-Get = Callable[[str], str | None]  # also returns what was put in this run
-Put = Callable[[Reply], None]
-Check = Callable[[str], str | None]
-Results = asyncio.Queue[Reply | Exception]
 T = TypeVar("T")
+
+
+class Answers(Protocol):
+    """Where paid answers are kept, and what makes them usable."""
+
+    def get(self, request: str, /) -> str | None:
+        """The body of the answer to a request, also of one that was put in this run."""
+
+    def put(self, reply: Reply, /) -> None:
+        """Keeps an answer that cost something, usable or not: called as soon as it arrives, even if the caller of
+        `replies` stops reading."""
+
+    def check(self, text: str, /) -> str | None:
+        """What is wrong with an answer's text, or None."""
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -41,25 +51,16 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def replies(
-    server: Server,
-    bodies: Iterable[Body],
-    *,
-    get: Get,
-    put: Put,
-    check: Check,
-    budget: Budget | None = None,
-    found: Found | None = None,
+    server: Server, bodies: Iterable[Body], answers: Answers, budget: Budget, found: Found | None = None
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """Yields (place, reply) of every body, in the order in which they end; a body that occurs twice is sent once.
 
-    check: returns what is wrong with an answer's text, or None. put: called as soon as an answer arrives that costs
-    something, usable or not, even if the caller stops reading. found: called with the server as it must be asked.
-    Raises ProposerError before the first request if the server cannot be used at all, and what `check` or `put` raises.
+    found: called with the server as it must be asked. Raises ProposerError before the first request if the server
+    cannot be used at all, and what `answers` raises.
     """
-    budget, exhausted = budget or Budget(), False
+    exhausted = False
     async with AsyncExitStack() as stack:
         talk: _Talk | None = None
-        results: Results = asyncio.Queue()
         waiting: dict[str, list[int]] = {}
         upcoming = iter(enumerate(bodies))
         postponed: list[tuple[int, Body]] = []  # at most one, which the budget cannot pay until others have ended
@@ -69,9 +70,9 @@ async def replies(
                 if body is None:
                     break
                 request = server.name(body)
-                stored = get(request)
+                stored = answers.get(request)
                 if stored is not None:
-                    yield place, checked(replace(read_body(request, server.model, stored), cached=True), check)
+                    yield place, checked(replace(read_body(request, server.model, stored), cached=True), answers)
                 elif request in waiting:
                     waiting[request].append(place)
                 elif exhausted or (talk is None and not budget.affords(server, len(server.payload(body)))):
@@ -79,36 +80,34 @@ async def replies(
                     yield place, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
                 else:
                     if talk is None:
-                        talk = await stack.enter_async_context(_Talk(server, check, put, results, budget, found))
+                        talk = await stack.enter_async_context(_Talk(server, answers, budget, found))
                     if not talk.start(request, body, alone=not waiting):
                         postponed.append((place, body))
                         break
                     waiting[request] = [place]
                     await asyncio.sleep(0)  # sends it now: requests sent together would keep coming in bursts
-            if not waiting:
+            if talk is None or not waiting:
                 return
-            reply = await results.get()
+            reply = await talk.results.get()
             if isinstance(reply, Exception):
                 raise reply
             for repeats, place in enumerate(waiting.pop(reply.request)):
                 yield place, replace(reply, cached=True) if repeats else reply
 
 
-def checked(reply: Reply, check: Check) -> Reply:
-    fault = check(reply.content) if reply.content is not None else None
+def checked(reply: Reply, answers: Answers) -> Reply:
+    fault = answers.check(reply.content) if reply.content is not None else None
     return replace(reply, error=fault, content=None) if fault else reply
 
 
 class _Talk:
     """The connection of one run: probes the server at its start, cancels requests in flight at its end."""
 
-    def __init__(
-        self, server: Server, check: Check, put: Put, results: Results, budget: Budget, found: Found | None
-    ) -> None:
+    def __init__(self, server: Server, answers: Answers, budget: Budget, found: Found | None) -> None:
         from saferec_builder.llm.transport import Wire  # openai is loaded when the first request is sent
 
-        self.server, self.check, self.put, self.results, self.budget = server, check, put, results, budget
-        self.found = found
+        self.server, self.answers, self.budget, self.found = server, answers, budget, found
+        self.results: asyncio.Queue[Reply | Exception] = asyncio.Queue()
         self.pace = Pace(server.concurrency)
         self.wire = Wire(server, self.pace)
         self.in_flight: set[asyncio.Task[None]] = set()
@@ -167,9 +166,9 @@ class _Talk:
             return Reply(request, self.server.model, error=f"{self.stop_reason}{UNSENT}")
         reply = await post(self.wire, self.server, request, payload)
         self.budget.pay(reply, len(payload))
-        reply = checked(reply, self.check)
+        reply = checked(reply, self.answers)
         if reply.answered:
-            self.put(reply)
+            self.answers.put(reply)
         self._update(reply)
         return reply
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import polars as pl
 
@@ -13,7 +13,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Body, Budget, Server
 from saferec_builder.llm.client import NO_MONEY
 from saferec_builder.llm.requests_and_replies import UNSENT
-from saferec_builder.proposing import model_answers, pending, prompting, text_units as subjects
+from saferec_builder.proposing import pending, prompting, text_units as subjects
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.proposing.proposers import Step
@@ -63,8 +63,7 @@ class Job:
             yield prompting.build_request(subject, part, self.corpus.prompt)
 
     def paid_answers(self, replies: Keyed) -> PaidAnswers:
-        check = partial(model_answers.off_schema, taxonomy=self.corpus.taxonomy)
-        return PaidAnswers(replies, check, retries=self.step.retries_failed)
+        return PaidAnswers(replies, self.corpus.taxonomy, retries=self.step.retries_failed)
 
     @cached_property
     def earlier(self) -> pl.DataFrame:

@@ -4,11 +4,10 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from typing import Any
 
 from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError, StoreError
@@ -17,7 +16,7 @@ from saferec_builder.llm import batch_ledger
 from saferec_builder.llm.batch_ledger import Ledger
 from saferec_builder.proposing import jobs, known_ways, prompting
 from saferec_builder.proposing.jobs import Job, Todo
-from saferec_builder.proposing.paid_answers import attempts
+from saferec_builder.proposing.paid_answers import PaidAnswers, attempts
 from saferec_builder.proposing.prompting import Reading
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.text_units import Subject, orders
@@ -135,32 +134,32 @@ async def _reply_stream(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[
             with suppress(StoreError):  # an error of the last call, at the end, is raised
                 settle("")
 
-    stored = job.paid_answers(paid)
-    args: dict[str, Any] = {"get": stored.get, "put": stored.put, "check": stored.check, "budget": job.budget}
     clock = asyncio.create_task(settling())
     try:
-        if job.step.way != "batch":
-            await _fetch_batches(job, settle, args)
-        args["found"] = partial(known_ways.remember_way, job.ws)
-        is_batch = job.step.way == "batch"
-        replies = _in_batches(job, settle, args) if is_batch else llm.replies(job.server, job.bodies(), **args)
-        async with aclosing(replies) as stream:
+        async with aclosing(_replies(job, job.paid_answers(paid), settle)) as stream:
             yield stream
     finally:
         clock.cancel()
 
 
-async def _in_batches(job: Job, settle: Settle, args: dict[str, Any]) -> Replies:
-    from saferec_builder.llm import batch
+async def _replies(job: Job, answers: PaidAnswers, settle: Settle) -> Replies:
+    """Gives the replies of a job as they come, asked directly or in batches."""
+    found = partial(known_ways.remember_way, job.ws)
+    with ExitStack() as stack:
+        if job.step.way == "batch":
+            from saferec_builder.llm import batch
 
-    poll = job.ws.config.propose.batch_poll
-    with _ledger(job, settle) as ledger:
-        async with aclosing(batch.replies(job.server, job.bodies(), ledger=ledger, poll=poll, **args)) as stream:
+            ledger, poll = stack.enter_context(_ledger(job, settle)), job.ws.config.propose.batch_poll
+            replies = batch.replies(job.server, job.bodies(), answers, job.budget, ledger, poll, found)
+        else:
+            await _fetch_batches(job, answers, settle)
+            replies = llm.replies(job.server, job.bodies(), answers, job.budget, found)
+        async with aclosing(replies) as stream:
             async for item in stream:
                 yield item
 
 
-async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None:
+async def _fetch_batches(job: Job, answers: PaidAnswers, settle: Settle) -> None:
     """Takes the answers in open batches before their model is asked directly. Raises ProposerError if one is not over:
     its requests would be paid for twice."""
     if batch_ledger.of_server(job.ws, job.server).is_empty():
@@ -169,7 +168,7 @@ async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None
 
     price = job.step.price.times(job.ws.config.propose.batch_factor) if job.step.price else None
     with _ledger(job, settle) as ledger:
-        rest = await batch.fetch(job.server, job.bodies(), ledger=ledger, price=price, **args)
+        rest = await batch.fetch(job.server, job.bodies(), answers, job.budget, ledger, price)
     if rest and job.todo:
         raise ProposerError(
             f"{job.server.base_url}: {rest:,} requests to {job.server.model} are in a batch that is not over, and would"
@@ -217,15 +216,15 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
     jobs.drop(job, faults)
 
 
+def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
+    unknown, taxonomy = job.corpus.unknown, job.corpus.taxonomy
+    settled = {*taxonomy.slugs} - unknown[subject.subject] if unknown else set()
+    return prompting.read_reply(subject, content, taxonomy, (job.name, job.made_by), settled, part.slugs)
+
+
 def _note_texts(job: Job, pairs: list[tuple[str, Subject]]) -> None:
     """Notes which text each reply is about; a reply without a note is deleted by the next erasure of anybody."""
     last = None if job.step.retries_failed else 1
     names = [(name, text) for request, text in pairs for name in attempts(request)[:last]]
     rows = tables.REQUESTS.frame((name, job.corpus.kind, text.subject, text.digest) for name, text in names)
     workspace.append(job.ws, tables.REQUESTS, rows)
-
-
-def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
-    unknown, taxonomy = job.corpus.unknown, job.corpus.taxonomy
-    settled = {*taxonomy.slugs} - unknown[subject.subject] if unknown else set()
-    return prompting.read_reply(subject, content, taxonomy, (job.name, job.made_by), settled, part.slugs)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from saferec_builder import llm
@@ -73,7 +74,8 @@ async def ours(url: str, many: int, at_once: int) -> None:
     taxonomy, seen = traits.load(), 0
     server = llm.Server("m", url, concurrency=at_once)
     check = lambda content: model_answers.off_schema(content, taxonomy)  # noqa: E731
-    async for _, reply in llm.replies(server, bodies(many), get=lambda _: None, put=lambda _: None, check=check):
+    answers = SimpleNamespace(get=lambda _: None, put=lambda _: None, check=check)
+    async for _, reply in llm.replies(server, bodies(many), answers, llm.Budget()):
         assert reply.error is None, reply
         seen += 1
     assert seen == many

@@ -3,30 +3,25 @@
 import asyncio
 import gc
 from contextlib import aclosing
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from saferec_builder import llm
 from tests.servers.llm_stub import Stub, status
-from tests.worlds.llm_client import ask, body
-
-CALM: dict[str, Any] = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
+from tests.worlds.llm_client import Kept, ask, body
 
 
 def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
     """A reader that fails (no room for its rows) must not lose the answers that arrive meanwhile."""
-    stored: dict[str, str] = {}
-
-    def put(reply: llm.Reply) -> None:
-        stored[reply.request] = reply.body
+    answers = Kept()
 
     async def reader() -> None:
         requests = [body("one"), body("two"), body("three")]
-        options = CALM | {"get": stored.get, "put": put}
-        async with aclosing(llm.replies(llm.Server("m", stub.url), requests, **options)) as stream, asyncio.timeout(20):
+        replies = llm.replies(llm.Server("m", stub.url), requests, answers, llm.Budget())
+        async with aclosing(replies) as stream, asyncio.timeout(20):
             async for _ in stream:
-                while len(stored) < len(requests):
+                while len(answers.paid) < len(requests):
                     await asyncio.sleep(0.01)
                 raise OSError("no room")
 
@@ -38,7 +33,7 @@ def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog)
     """It reaches the task at the next await, while requests are pending: the client is closed all the same."""
 
     async def reader() -> None:
-        async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], **CALM)) as stream:
+        async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], Kept(), llm.Budget())) as stream:
             async for _ in stream:
                 task = asyncio.current_task()
                 assert task and task.cancel()  # as asyncio does for Ctrl-C
@@ -50,16 +45,13 @@ def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog)
 
 
 @pytest.mark.parametrize("where", ["check", "put"])
-def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
+def test_a_fault_of_ours_ends_the_run(stub: Stub, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     budget = llm.Budget(llm.Price(1.0, 1.0), limit=1.0)
-
-    def fault(_: object) -> None:
-        raise KeyError("ours")
+    monkeypatch.setattr(Kept, where, Mock(side_effect=KeyError("ours")))
 
     async def reader() -> None:
-        options = CALM | {"budget": budget, where: fault}
         async with asyncio.timeout(20):
-            async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **options):
+            async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], Kept(), budget):
                 pass
 
     with pytest.raises(KeyError, match="ours"):

@@ -12,7 +12,7 @@ from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm import transport
 from saferec_builder.llm.transport import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, probe, says, slow
-from tests.worlds.llm_client import BUSY, KEY, ask, body
+from tests.worlds.llm_client import BUSY, KEY, Kept, ask, body
 
 
 def test_a_copy_says_what_openais_client_says(stub: Stub) -> None:
@@ -46,8 +46,7 @@ def test_a_request_leaves_before_the_next_is_made(stub: Stub, monkeypatch: pytes
             yield body(str(n))
 
     async def run() -> None:
-        options: dict[str, Any] = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
-        async for _ in llm.replies(llm.Server("m", stub.url, concurrency=8), bodies(), **options):
+        async for _ in llm.replies(llm.Server("m", stub.url, concurrency=8), bodies(), Kept(), llm.Budget()):
             pass
 
     counts: list[int] = []

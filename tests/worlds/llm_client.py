@@ -13,21 +13,30 @@ def body(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-def only_fine(content: str) -> str | None:
-    return None if content == "fine" else "off schema: wanted fine"
+class Kept:
+    """Paid answers in memory."""
+
+    def __init__(self, paid: dict[str, str] | None = None) -> None:
+        self.paid = {} if paid is None else paid
+
+    def get(self, request: str) -> str | None:
+        return self.paid.get(request)
+
+    def put(self, reply: llm.Reply) -> None:
+        self.paid[reply.request] = reply.body
+
+    def check(self, content: str) -> str | None:
+        return None if content == "fine" else "off schema: wanted fine"
 
 
 def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: Any) -> list[llm.Reply]:
     """Replies in the order of the texts."""
     options = {"retries": 1, "concurrency": 4, "timeout": 5.0, "key": KEY} | options
-    budget = options.pop("budget", None)
+    budget = options.pop("budget", llm.Budget())
     server = llm.Server("m", stub.url, **options)
-    paid = {} if paid is None else paid
 
     async def run() -> list[llm.Reply]:
-        put = lambda reply: paid.update({reply.request: reply.body})  # noqa: E731
-        arguments = {"get": paid.get, "put": put, "check": only_fine, "budget": budget}
-        numbered = [r async for r in llm.replies(server, map(body, texts), **arguments)]
+        numbered = [r async for r in llm.replies(server, map(body, texts), Kept(paid), budget)]
         return [reply for _, reply in sorted(numbered, key=lambda pair: pair[0])]
 
     return llm.run(run())
