@@ -39,7 +39,8 @@ _ADVICE = {  # by the reason of the last error
 _CHECK = (
     "no way of asking gave an answer of a schema: check the address (most end in /v1), the model's name and the key"
 )
-_TRY_ANOTHER_WAY = ("bad request", "server error", "empty answer", "no choices", "refused", "connection failed")
+_MAY_PASS = ("server error", "connection failed")
+_TRY_ANOTHER_WAY = (*_MAY_PASS, "bad request", "empty answer", "no choices", "refused")
 
 
 async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Reply:
@@ -53,14 +54,15 @@ async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Re
 async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | None = None) -> Server:
     """Returns the server with the strictest way of asking that it answers, without the parameters that it refuses.
 
-    Its present way is tried first. `found` is called with the result. Requests keep their names, so replies that were
-    paid for are still found. Raises ProposerError if no way gives an answer.
+    Its present way is tried first. `found` is called with the result, unless a stricter way failed by a fault that may
+    pass: the next run tries it again. Requests keep their names, so replies that were paid for are still found. Raises
+    ProposerError if no way gives an answer.
     """
     faults: dict[str, str] = {}
     for way in dict.fromkeys((server.way, *WAYS)):
         working, reply = await _try_way(wire, replace(server, way=way), budget)
         if working:
-            if found:
+            if found and not any(fault.startswith(_MAY_PASS) for fault in faults.values()):
                 found(working)
             return working
         if reply.reason == "connection failed" and not faults:  # a server may also drop one way of asking only

@@ -6,8 +6,18 @@ import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import SEA, Stub
-from tests.worlds.model_replies import fill
+from tests.worlds.model_replies import fill, options
 from tests.worlds.odd_servers import ASKS, odd
+
+
+def test_a_fault_that_passes_makes_no_weaker_way_the_known_one(blank: Any, workspace, stub: Stub) -> None:
+    """Every later run asked without the schema."""
+    options(workspace, "retries = 0")
+    for kind, texts in (("ends with 500 at a schema", 1), ("keeps to the schema", 2)):
+        odd(stub, kind)
+        fill(workspace, *(f"blood {n}" for n in range(texts)))
+        assert blank("--proposer", "openai:small").json["proposals"] == 1
+    assert stub.bodies[-1]["response_format"]["type"] == "json_schema"
 
 
 @pytest.mark.slow
