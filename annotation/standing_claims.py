@@ -25,7 +25,7 @@ def standing(
     asked: pl.DataFrame,
     taxonomy: Taxonomy,
 ) -> pl.DataFrame:
-    """The last proposals of each proposer on the texts `current`, unless it has read them again in the current wording.
+    """The last proposals of each proposer on the texts `current`, unless it has read them again without making them.
 
     A text that was assigned for a claim, and on which nothing is claimed any more, keeps its old claims, and so its
     readers: a design that counts it as read would wait for ever for the second of two. Of scores (`absent`) the last
@@ -49,14 +49,12 @@ def sure(proposals: pl.DataFrame, current: pl.DataFrame, taxonomy: Taxonomy, con
 
 
 def _superseded(claims: pl.DataFrame, readings: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
-    """`row` of claims in an old wording, or by old rules, whose proposer has since read the text in the current one."""
+    """`row` of claims that their proposer has not made again: it has since read the text, asked about the trait in its
+    present wording, by another version (other rules, another prompt), or where the claim is in an old wording."""
     is_current = pl.col("proposal").is_in(prompting.in_current_wording(claims, taxonomy)["proposal"].implode())
-    by_rules = pl.col("proposer") == "rules"
-    older = claims.filter(pl.when(by_rules).then(pl.col("version") != rules.VERSION).otherwise(~is_current))
-    if older.is_empty():
-        return older.select("row")
     wordings = pl.concat([asked, pending.rows(taxonomy)]).unique()
     wordings = wordings.join(pending.rows(taxonomy).select("trait", "wording"), on=["trait", "wording"], how="semi")
-    read = readings.filter((pl.col("proposer") != "rules") | (pl.col("version") == rules.VERSION))
-    later = older.select("row", *TEXT, "trait", "proposer").join(read, on=[*TEXT, "proposer"])
-    return later.join(wordings, on=["taxonomy", "trait"], how="semi").select("row").unique()
+    read = readings.select(*TEXT, "proposer", "taxonomy", by="version")
+    later = claims.drop("taxonomy").join(read, on=[*TEXT, "proposer"], maintain_order="right")
+    later = later.join(wordings, on=["taxonomy", "trait"], how="semi", maintain_order="left")
+    return last(later, "row").filter((pl.col("version") != pl.col("by")) | ~is_current).select("row")

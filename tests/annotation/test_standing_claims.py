@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import polars as pl
+import pytest
 
 from annotation import review_state, standing_claims
 from saferec_builder.core import taxonomy as traits
@@ -64,12 +65,18 @@ def test_a_claim_in_other_words_stands_until_its_proposer_has_read_the_text_in_t
     assert len(stand(pl.concat([old, proposed(("c1", "d1", "small", "present"))]), readings=reread)) == 1
 
 
-def test_a_claim_of_older_rules_stands_until_these_have_read_the_text() -> None:
-    old = proposed(("c1", "d1", "rules", "present"), words=BEFORE, version="rules-1")
-    older = read(("c1", "d1", "rules")).with_columns(version=pl.lit("rules-1"))
-    assert len(stand(old, readings=older)) == 1
-    assert stand(old, readings=pl.concat([older, read(("c1", "d1", "rules"))])) == []
-    claim = proposed(("c1", "d1", "rules", "present"), words=BEFORE)  # cues do not depend on the wording
+@pytest.mark.parametrize(("proposer", "words"), [("rules", BEFORE), ("small", NOW)])
+def test_a_claim_of_older_rules_or_prompts_stands_until_others_have_read_the_text(proposer: str, words) -> None:
+    """What an earlier prompt claimed stayed, also where the next one claimed nothing."""
+    old = proposed(("c1", "d1", proposer, "present"), words=words, version="older")
+    older = read(("c1", "d1", proposer)).with_columns(version=pl.lit("older"))
+    newer = read(("c1", "d1", proposer), ("c2", "d2", proposer))
+    assert len(stand(old, readings=pl.concat([older, newer.filter(subject="c2")]))) == 1
+    assert stand(old, readings=pl.concat([older, newer])) == []
+
+
+def test_the_rules_cues_do_not_depend_on_the_wording() -> None:
+    claim = proposed(("c1", "d1", "rules", "present"), words=BEFORE)
     assert len(stand(claim, readings=read(("c1", "d1", "rules")))) == 1
 
 
