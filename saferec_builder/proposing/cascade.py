@@ -49,8 +49,6 @@ def escalated(
     and the `foreign` ones, in a language that they do not read. After a model: of what it has `read`, what it is unsure
     of, and what it sees differently from an earlier one.
     """
-    if not earlier:
-        return set(subjects)
     last = earlier[-1]
     claims = proposals.filter(proposer=last[0], version=last[1])
     if last[0] == "rules":

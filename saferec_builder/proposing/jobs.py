@@ -57,6 +57,11 @@ class Job:
         assert self.step.server is not None, "the rules are not asked"
         return self.step.server
 
+    @property
+    def parts(self) -> list[Taxonomy]:
+        """The different parts of the taxonomy that its texts are asked about."""
+        return [*{part.digest: part for _, _, part in self.todo}.values()]
+
     def bodies(self, todo: Iterable[Todo] | None = None) -> Iterator[Body]:
         """Yields the requests for these texts, or for all texts of the job, in their order."""
         for _, subject, part in self.todo if todo is None else todo:

@@ -14,8 +14,9 @@ found fewer than linear_text.ENOUGH sensitivities.
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -26,14 +27,14 @@ from saferec_builder.proposing import learning_examples
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.learning_examples import FOLDS, Bools, Examples, Floats
 from saferec_builder.proposing.rules import cues
-from saferec_builder.proposing.standing import Standing, remember, remembered
 from saferec_builder.proposing.text_units import Proposal, proposal
 from saferec_builder.scoring import linear_text
-from saferec_builder.scoring.linear_text import LinearText
-from saferec_builder.storage import tables
+from saferec_builder.scoring.linear_text import ENOUGH, LinearText
+from saferec_builder.storage import tables, whole_files
 from saferec_builder.storage.schema import Span
 
 LOG = logging.getLogger(__name__)
+NOT_LEARNED = "those of audits, controls, gold and the test split do not count"
 OF_A_SOURCE = 20  # sensitivities that people must have found in a source before it has its own threshold
 NEVER = 2.0  # a threshold that no score reaches
 STEPS = (*np.arange(0.05, 0.96, 0.05), NEVER)
@@ -51,6 +52,30 @@ class Thresholds:
     def claims(self, scores: Floats, heard: Bools) -> Bools:
         reached: Bools = scores >= np.where(heard, self.heard, self.unheard)
         return reached
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How good the claims are on people's labels (of which `found` are sensitivities), by models and thresholds that
+    were not fitted on them; `ruled` is the precision of the rules on the same labels."""
+
+    found: int
+    precision: float | None
+    ruled: float | None
+
+    @property
+    def ready(self) -> bool:
+        """Whether `learned` proposes beside the rules by default."""
+        return self.found >= ENOUGH and self.precision is not None and self.precision >= (self.ruled or 0.0)
+
+    def __str__(self) -> str:
+        if self.found < ENOUGH:
+            needs = f"{ENOUGH} sensitivities that it needs before it claims any"
+            return f"scores only: people have found {self.found} of the {needs} ({NOT_LEARNED})"
+        ours, rules = (f"{p:.2f}" if p is not None else "none" for p in (self.precision, self.ruled))
+        role = "proposes beside the rules" if self.ready else "proposes only where it is named"
+        people = f"{self.found} sensitivities found by people ({NOT_LEARNED})"
+        return f"{role}: cross-validated precision {ours}, rules {rules}, {people}"
 
 
 @dataclass(frozen=True)
@@ -120,16 +145,24 @@ class Learned:
     def known_standing(self) -> Standing | None:
         """Its standing, if it is known without training."""
         is_measured = self.trained or "standing" in self.__dict__
-        return self.standing if is_measured else remembered(self.corpus.ws, self.basis)
+        return self.standing if is_measured else self._stored()
+
+    def _stored(self) -> Standing | None:
+        fields = whole_files.remembered(self._file, self.basis)
+        return Standing(**fields) if fields else None
+
+    @property
+    def _file(self) -> Path:
+        return self.corpus.ws.root / "tables" / "standing.json"  # stored because measuring it trains five models
 
     @cached_property
     def standing(self) -> Standing:
         """How good it is: measured once for the present labels, then stored."""
-        standing = remembered(self.corpus.ws, self.basis)
+        standing = self._stored()
         if standing is None:
             standing = self._measure()
             if self.keeps:
-                remember(self.corpus.ws, self.basis, standing)
+                whole_files.remember(self._file, self.basis, asdict(standing))
         return standing
 
     def _measure(self) -> Standing:

@@ -34,12 +34,10 @@ _MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3
 
 @dataclass
 class Reading:
-    """The result for one subject: rows of tables.PROPOSALS, rejected claims by reason, or the error."""
+    """The result for one subject: rows of tables.PROPOSALS, and the number of rejected claims by reason."""
 
-    subject: Subject
     proposals: list[Proposal]
     rejected: Counter[str]
-    error: str | None = None
 
 
 # ---- the request
@@ -151,15 +149,13 @@ def read_reply(
     settled: Collection[str] = (),
     asked: Collection[str] | None = None,
 ) -> Reading:
-    """Reads an answer: valid claims become rows of tables.PROPOSALS, the others are counted by reason.
+    """Reads a usable answer: valid claims become rows of tables.PROPOSALS, the others are counted by reason.
 
     by: the proposer, and the version of the prompt; settled: traits of an item on which the catalog already has a
     verdict; asked: the traits that the request was about, if not all.
     `present` becomes `unsure` if any turn gives orders: a model that obeys it may quote another turn as evidence.
     """
     answer = model_answers.read(content, taxonomy)
-    if answer.error:
-        return Reading(subject, [], Counter(), answer.error)
     rows: dict[str, Proposal] = {}
     rejected = answer.rejected
     suspect = bool(orders(subject))
@@ -182,7 +178,7 @@ def read_reply(
             spans=spans,
             confidence=claim.confidence / 100,
         )
-    return Reading(subject, list(rows.values()), rejected)
+    return Reading(list(rows.values()), rejected)
 
 
 def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:

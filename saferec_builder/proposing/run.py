@@ -122,7 +122,7 @@ def _read_all(plan: Plan, learner: Learned, progress: Progress | None) -> list[J
 def _read(job: Job, progress: Progress | None) -> Job:
     """Reads and saves all of a job."""
     jobs.drop(job, job.unreadable)
-    for part in {part.digest: part for _, _, part in job.todo}.values():
+    for part in job.parts:
         workspace.append(job.ws, tables.ASKED, pending.rows(part))
     with shown(len(job.todo), progress) as bar:
         runner.read(job, bar.update)

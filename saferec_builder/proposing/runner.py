@@ -45,7 +45,7 @@ def _read_here(job: Job, step: Step) -> None:
     job.figures = Counter(proposals=0)
     items = job.corpus.kind == "item_flag"
     find = job.step.find or (rules.flag_items if items else rules.propose)
-    for part in {part.digest: part for _, _, part in job.todo}.values():
+    for part in job.parts:
         entries = [(n, subject) for n, subject, taxonomy in job.todo if taxonomy.digest == part.digest]
         for start in range(0, len(entries), CHUNK):
             chunk = entries[start : start + CHUNK]
@@ -187,7 +187,8 @@ def _ledger(job: Job, settle: Settle) -> Iterator[Ledger]:
 
 
 def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
-    readings: list[tuple[Reading, Taxonomy]] = []
+    readings: list[Reading] = []
+    read: list[tuple[Subject, Taxonomy]] = []
     faults: list[jobs.Fault] = []
     for (_, subject, part), reply in chunk:
         job.figures["turns_giving_orders"] += len(orders(subject))
@@ -205,14 +206,11 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
             faults.append((subject.subject, reply.error or "", reply.body))
             continue
         reading = _reading(job, subject, part, reply.content)
-        if reading.error is None:
-            readings.append((reading, part))
-            job.rejected += reading.rejected
-        else:
-            faults.append((subject.subject, reading.error, reply.content))
+        readings.append(reading)
+        read.append((subject, part))
+        job.rejected += reading.rejected
     _note_texts(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.answered])
-    proposals = prompting.proposal_rows(reading for reading, _ in readings)
-    jobs.save(job, proposals, [(reading.subject, part) for reading, part in readings])
+    jobs.save(job, prompting.proposal_rows(readings), read)
     jobs.drop(job, faults)
 
 

@@ -57,11 +57,11 @@ def _pay(reply: servers.Reply) -> None:
 def _reading(content: str) -> None:
     reading = propose.read_reply(SUBJECT, content, TAXONOMY, ("m", "v"))
     answer = model_answers.read(content, TAXONOMY)
-    claims = 0 if reading.error else len(answer.claims) + answer.rejected.total()
+    claims = len(answer.claims) + answer.rejected.total()
     assert claims == len(reading.proposals) + reading.rejected.total()
     plain_count = _plain(content)
-    assert reading.error or plain_count is None or plain_count == claims  # counted without our parser
-    assert reading.error is None or (not reading.proposals and "\n" not in reading.error)
+    assert answer.error or plain_count is None or plain_count == claims  # counted without our parser
+    assert answer.error is None or (not reading.proposals and "\n" not in answer.error)
     for row in reading.proposals:
         assert row["trait"] in TAXONOMY.slugs and (row["spans"] or row["verdict"] == "absent")
         for span in row["spans"]:
