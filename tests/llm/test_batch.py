@@ -20,7 +20,11 @@ from tests.worlds.batched import TEXTS, Killed, killed_at
 from tests.worlds.model_replies import Cli, answer, claim, fill, options
 
 
-def test_a_batch_is_read_paid_and_not_sent_again(ask: Any, workspace: store.Workspace, double: Batches) -> None:
+def test_a_batch_is_sent_within_the_budget_read_paid_and_not_sent_again(
+    ask: Any, workspace: store.Workspace, double: Batches
+) -> None:
+    assert ask("--budget-usd", "0.000001").json["dropped"] == {"budget reached": 5}
+    assert double.batches == {} and not double.probes
     result = ask().json
     assert (result["in"], result["added"], result["proposals"], result["requests"]) == (5, 5, 3, 5)
     # 5 x (7 x 2 + 3 x 4) USD a million, half of it in a batch
@@ -276,11 +280,6 @@ def test_a_model_of_the_other_api_has_its_batches_there(ask: Any, double: Batche
     (batch,) = double.batches.values()
     line = json.loads(double.files[batch["input_file_id"]].splitlines()[0])
     assert batch["endpoint"] == line["url"] == "/v1/responses" and line["body"]["store"] is False
-
-
-def test_a_budget_holds_for_a_batch(ask: Any, double: Batches) -> None:
-    result = ask("--budget-usd", "0.000001").json
-    assert result["dropped"] == {"budget reached": 5} and double.batches == {} and not double.probes
 
 
 def test_a_line_that_stands_twice_is_billed_once(ask: Any, workspace, double: Batches, monkeypatch) -> None:

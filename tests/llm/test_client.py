@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.llm.client import SILENT
+from saferec_builder.llm.client import FATAL, SILENT
 from tests.servers.llm_stub import Handler, Stub, completion, half, reset, running, says, slow, status
 from tests.worlds.llm_client import BUSY, KEY, ask
 
@@ -25,6 +25,7 @@ FAULTS = {
     "a request the server refuses": ([status(400)], "bad request", 1),
     "a text longer than the context": ([status(400, "maximum context length is 9")], "longer than the context", 1),
     "a charset that is none of text": ([status(400, Content_Type="text/html; charset=zlib")], "bad request", 1),
+    "a text that moderation or a firewall forbids": ([status(403)], "forbidden", 1),
     "no quota": ([status(429, QUOTA)], "quota exhausted", 1),
     "no money": ([status(402, "Insufficient Balance")], "quota exhausted", 1),
     "a key that is no longer good": ([status(401)], "key refused", 1),
@@ -38,21 +39,17 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_is_a_reply_with_its_reason(stub: Stub, name: str) -> None:
+def test_each_fault_is_a_reply_with_its_reason_and_few_stop_the_texts_after_it(stub: Stub, name: str) -> None:
     script, reason, sent = FAULTS[name]
     stub.scripts["hard"] = list(script)
-    reply = ask(stub, "hard")[0]
+    reply, after = ask(stub, "hard", "after", concurrency=1)
     assert (reply.reason, reply.content) == (reason, None if reason else "fine")
     assert stub.asked.count("hard") == sent
+    assert after.error == (f"{reason}: not sent" if reason in FATAL else None)
+    assert stub.asked.count("after") == (reason not in FATAL)
 
 
-def test_a_timeout_is_a_reply_with_its_reason(stub: Stub) -> None:
-    stub.scripts["slow"] = [slow]
-    # the probe has the same 0.3 s, and a fault of one text does not affect the other
-    assert [r.reason for r in ask(stub, "slow", "quick", timeout=0.3, retries=0)] == ["timeout", None]
-
-
-def test_an_answer_that_only_drips_is_a_timeout(stub: Stub) -> None:
+def test_an_answer_that_comes_late_or_only_drips_is_a_timeout(stub: Stub) -> None:
     def drip(h: Handler) -> None:
         h.send_response(200)
         h.send_header("Content-Length", "100")
@@ -61,8 +58,10 @@ def test_an_answer_that_only_drips_is_a_timeout(stub: Stub) -> None:
             h.wfile.write(b" ")
             time.sleep(0.1)
 
-    stub.scripts["drip"] = [drip]
-    assert ask(stub, "drip", timeout=0.3, retries=0)[0].reason == "timeout"
+    stub.scripts = {"slow": [slow], "drip": [drip]}
+    # the probe has the same 0.3 s, and a fault of one text does not affect the others
+    replies = ask(stub, "slow", "drip", "quick", timeout=0.3, retries=0)
+    assert [reply.reason for reply in replies] == ["timeout", "timeout", None]
 
 
 def test_openais_client_asks_with_the_key_and_retries_as_often_as_agreed(stub: Stub) -> None:
@@ -82,14 +81,6 @@ def test_what_the_server_said_is_kept(stub: Stub) -> None:
     page, cut = ask(stub, "page", "cut")
     assert page.body == "<p>log in</p>"
     assert "fine, b" in cut.body and cut.tokens_out == 3  # billed, although useless
-
-
-def test_without_quota_the_rest_is_not_sent(stub: Stub) -> None:
-    stub.scripts["two"] = [status(429, QUOTA)]
-    replies = ask(stub, "one", "two", "three", "four", concurrency=1)
-    errors = [r.error and r.error.split(": status")[0] for r in replies]
-    assert errors == [None, "quota exhausted", *["quota exhausted: not sent"] * 2]
-    assert stub.asked[1:] == ["one", "two"]  # after the probe
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 import pytest
 
 from saferec_builder import llm
-from tests.servers.llm_stub import Stub, status
-from tests.worlds.llm_client import Kept, ask, body
+from tests.servers.llm_stub import Stub
+from tests.worlds.llm_client import Kept, body
 
 
 def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
@@ -57,10 +57,3 @@ def test_a_fault_of_ours_ends_the_run(stub: Stub, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyError, match="ours"):
         llm.run(reader())
     assert budget.bill["requests"] == 1 and not budget.held  # it was sent and is billed
-
-
-def test_a_text_that_is_forbidden_stops_no_other(stub: Stub) -> None:
-    """Moderating servers and firewalls answer 403: each run ended at that text, although the key was valid."""
-    stub.scripts["hard"] = [status(403, '{"error": {"message": "your input was flagged"}}')]
-    replies = ask(stub, "one", "hard", "three", concurrency=1)
-    assert [reply.reason for reply in replies] == [None, "forbidden", None]

@@ -55,30 +55,29 @@ def obeyed(how: str, words: str) -> str:
 
 
 @pytest.mark.parametrize("role", ["seeker", "recommender"])
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_a_text_stays_inside_its_line(attack: str, role: str) -> None:
+def test_a_text_stays_inside_its_line(role: str) -> None:
     calm = propose.build_request(talk("Nice.", role), TAXONOMY)
-    request = propose.build_request(talk(attack, role), TAXONOMY)
-    assert [m["role"] for m in request["messages"]] == ["system", "user"]
-    assert request["messages"][0] == calm["messages"][0]  # the rules do not move
-    assert request["response_format"] == calm["response_format"]
-    lines = request["messages"][1]["content"].split("\n")
     calm_lines = calm["messages"][1]["content"].split("\n")
-    assert len(lines) == len(calm_lines) == 6  # <data>, three turns, </data>, the request
-    assert [lines[n] for n in (0, 1, 3, 4, 5)] == [calm_lines[n] for n in (0, 1, 3, 4, 5)]
-    assert json.loads(lines[2]) == {"turn": 1, "role": role, "text": attack}  # nothing is lost either
-    assert lines[2].isprintable() and not set(lines[2]) & set("<>[]")
+    assert len(calm_lines) == 6  # <data>, three turns, </data>, the request
+    for attack in ATTACKS:
+        request = propose.build_request(talk(attack, role), TAXONOMY)
+        lines = request["messages"][1]["content"].split("\n")
+        line = lines[2]
+        request["messages"][1]["content"] = "\n".join([*lines[:2], calm_lines[2], *lines[3:]])
+        assert request == calm, attack[:60]  # no rule, role, schema or other turn moves
+        assert json.loads(line) == {"turn": 1, "role": role, "text": attack}  # nothing is lost either
+        assert line.isprintable() and not set(line) & set("<>[]")
 
 
 @pytest.mark.parametrize("how", OBEDIENT)
 @pytest.mark.parametrize("role", ["seeker", "recommender"])
 def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: str) -> None:
+    readings = []
     for attack in ATTACKS:
         subject = talk(attack, role)
-        reading = propose.read_reply(subject, obeyed(how, attack), TAXONOMY, ("m", "v"))
-        frame = tables.check(propose.proposal_rows([reading]), tables.PROPOSALS)
-        assert set(frame["trait"]) <= set(TAXONOMY.slugs)
-        for row in frame.iter_rows(named=True):
+        readings.append(propose.read_reply(subject, obeyed(how, attack), TAXONOMY, ("m", "v")))
+        rows = readings[-1].proposals
+        for row in rows:
             for span in row["spans"]:
                 speaker, text = subject.turns[span["turn"]]
                 assert speaker == "seeker" and text[span["start"] : span["end"]] == span["quote"]
@@ -87,7 +86,9 @@ def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: s
             assert row["verdict"] != "present" or not propose.orders(subject)
         if role == "recommender" or how != "claims all on the attack itself":
             # only the seeker's own words can be evidence; a claim in an attack that quotes nothing gives no row
-            assert frame.is_empty(), (how, attack[:60])
+            assert not rows, (how, attack[:60])
+    frame = tables.check(propose.proposal_rows(readings), tables.PROPOSALS)
+    assert set(frame["trait"]) <= set(TAXONOMY.slugs)
 
 
 @pytest.mark.parametrize("role", ["seeker", "recommender"])

@@ -39,7 +39,7 @@ def test_a_phrase_is_found_wherever_it_begins() -> None:
     """Phrases are looked up by their first letters; trying each phrase at each word finds exactly the same."""
     book = cues.load()
     rows = tomllib.loads((MESSAGES / "strangers.toml").read_text(encoding="utf-8"))["trait"]
-    masked = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
+    masked = [book.mask(text, ()) for row in rows.values() for text in row["says"][:1]]
     texts = [*masked, *(low.replace(" ", " - ") for low in masked)]
     for phrases in (book.signs, book.stances, book.blank, book.plots):
         patterns = [(label, re.compile(p)) for label, p in {e for row in phrases.by_start.values() for e in row}]
