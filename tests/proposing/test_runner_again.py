@@ -94,25 +94,16 @@ def reword(ws: store.Workspace) -> None:
 
 
 @pytest.mark.slow
-def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """`small` was unsure about the trait in its old wording, and is now sure, or silent."""
-    ask("--proposer", "openai:small")
+def test_what_was_said_of_other_words_is_no_doubt_and_no_claim(ask: Any, workspace, stub: Stub) -> None:
+    """In the old wording `small` claimed the trait of c0 and was unsure of c2; now it is silent and sure."""
+    assert ask("--proposer", "openai:small").json["proposals"] == 2
     reword(workspace)
     sure = answer(claim("gore", "blood") | {"confidence": 95})
-    stub.usual = lambda h: says(sure if "please" in h.text else answer())(h)
+    stub.usual = lambda h: says(sure if "maybe" in h.text else answer())(h)
     summary = ask("--proposer", "openai:small,openai:large").json
     assert (summary["small"]["added"], summary["small"]["proposals"], summary["large"]["in"]) == (3, 1, 0)
     proposals = store.read(workspace, tables.PROPOSALS).filter(subject="c2")
-    assert proposals["verdict"].to_list() == ["unsure"]  # the old row stays
-
-
-@pytest.mark.slow
-def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """Its latest reading of the trait in the present wording claims nothing."""
-    assert ask("--proposer", "openai:small").json["proposals"] == 2
-    reword(workspace)
-    stub.usual = says(answer())
-    ask("--proposer", "openai:small")
+    assert proposals["verdict"].to_list() == ["unsure", "present"]  # the old row stays
     texts = corpus.load(store.Workspace.open(workspace.root))
     step = proposers.steps(texts.ws, "openai:small", None, None)[0][0]
     assert evaluation.claimed(texts, step, Truth({}, whole={"c0"}))[:2] == ([], {"c0"})
