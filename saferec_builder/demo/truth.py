@@ -44,7 +44,7 @@ def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
 
 def of_items(corpus: Corpus) -> Truth:
     """The truth of each invented item, for the traits that are unknown without the reviewers' own labels."""
-    unknown = unknown_traits(corpus.ws, corpus.taxonomy, reviews=False)[1]
+    unknown = unknown_traits(corpus.ws, reviews=False)[1]
     names = {(title, year): item for item, title, year in corpus.frame.select("item", "title", "year").iter_rows()}
     present: dict[tuple[str, str], str | None] = {}
     absent: set[tuple[str, str]] = set()

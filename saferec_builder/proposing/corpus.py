@@ -53,7 +53,7 @@ def load(ws: Workspace, *, items: bool = False) -> Corpus:
     path = ws.config.propose.prompt
     prompt = prompting.prompt(ws.root / path) if path else prompting.prompt()
     if items:
-        frame, unknown = unknown_traits(ws, ws.taxonomy)
+        frame, unknown = unknown_traits(ws)
         if frame.is_empty():
             raise UsageError(f"{ws.root}: no items yet: run `saferec-build catalog add SOURCE PATH` first")
         frame = frame.filter([bool(unknown[item]) for item in frame["item"]])
@@ -75,11 +75,11 @@ def _foreign(ws: Workspace, frame: pl.DataFrame) -> frozenset[str]:
     return frozenset(marks.filter(is_foreign).join(frame, on=["conversation", "digest"], how="semi")["conversation"])
 
 
-def unknown_traits(ws: Workspace, taxonomy: Taxonomy, *, reviews: bool = True) -> tuple[pl.DataFrame, Unknown]:
+def unknown_traits(ws: Workspace, *, reviews: bool = True) -> tuple[pl.DataFrame, Unknown]:
     """All items, and for each the traits without a verdict; reviews: whether reviewers' findings in items count."""
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     warnings = workspace.read(ws, tables.WARNINGS).filter(pl.lit(reviews) | (pl.col("kind") != "review"))
-    oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
+    oracle, _ = catalog.risks(items, links, warnings, ws.taxonomy, ws.config.rule)
     codes = oracle.codes == violations.UNKNOWN
     rows = {item: codes[oracle.row(item)] for item in items["item"]}
     return items, {i: frozenset(t for t, n in oracle.traits.items() if row[n]) for i, row in rows.items()}

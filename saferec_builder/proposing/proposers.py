@@ -4,7 +4,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from urllib.parse import urlsplit
@@ -145,13 +144,6 @@ def check_prices(chosen: list[Step], budget: float | None) -> None:
         raise UsageError(
             f"a budget needs prices: {section(unpriced[0])} input and output in saferec.toml (USD per million tokens)"
         )
-
-
-def server_lock(ws: Workspace, chosen: list[Step]) -> AbstractContextManager[None]:
-    """The lock to hold while servers are asked. Two commands at once would each spend the rest of a budget, and pay
-    for answers that the other is still waiting for."""
-    asks = any(step.server for step in chosen)
-    return workspace.alone(ws, "propose by a model") if asks else nullcontext()
 
 
 def consent(chosen: list[Step], allowed: bool, rows: int, noun: str, fields: str) -> None:

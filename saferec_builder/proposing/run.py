@@ -1,6 +1,7 @@
 """Runs `propose`: the rules, `learned`, a model, a cascade of them or a jury read what they have not read yet."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -71,9 +72,11 @@ def propose(
     if dry_run:
         all_jobs = planned(plan)
     else:
-        rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
+        servers = [step.server for step in steps if step.server]
+        rows = 0 if all(server.is_loopback for server in servers) else texts_to_send(plan)
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
-        with proposers.server_lock(ws, steps):
+        # two commands at once would each spend the rest of a budget, and pay for what the other is waiting for
+        with workspace.alone(ws, "propose by a model") if servers else nullcontext():
             all_jobs = _read_all(plan, learner, progress and progress("propose", noun.removesuffix("s")))
     counts = together({job.name: job.counts() for job in all_jobs})
     if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):
