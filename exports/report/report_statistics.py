@@ -6,6 +6,7 @@ gives  dicts and lists of numbers and words, the same for the same rows, without
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from saferec_builder.storage import tables
 Row = dict[str, Any]
 Ids = set[str]
 Why = tuple[Mapping[str, str], str]  # what -> its reason, and the reason of all others
+CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band includes its lower end; the last also includes 1
 
 
 def funnel(
@@ -126,12 +128,12 @@ def methods(labels: pl.DataFrame) -> dict[str, int]:
 
 
 def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """Compares each proposer with people's labels: {kind, proposer, version, read, total, traits}.
+    """Compares each proposer with people's labels: {kind, proposer, version, read, total, traits, sure}.
 
-    total, traits: `rates` of all traits and per trait. Only texts that the proposer read count. A claim of which people
-    are unsure is `unsure`; one without a verdict is `open`, and so is one that became a label `auto`: it would confirm
-    itself. There is no recall: people look where something was proposed, so nearly all that they confirmed had been
-    proposed. The audit bounds what is missed (workload.missed).
+    total, traits: `rates` of all traits and per trait. sure: precision per band of confidence (CONFIDENCES). Only texts
+    that the proposer read count. A claim of which people are unsure is `unsure`; one without a verdict is `open`, and
+    so is one that became a label `auto`: it would confirm itself. There is no recall: people look where something was
+    proposed, so nearly all that they confirmed had been proposed. The audit bounds what is missed (workload.missed).
     """
     labels = labels.filter(pl.col("method") != "auto")
     keys = ["kind", "proposer", "version"]
@@ -143,8 +145,23 @@ def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFr
             {"slug": t.slug, "name": t.name, **rates(counts[t.slug])} for t in taxonomy.traits if counts[t.slug].total()
         ]
         head = {"kind": kind, "proposer": proposer, "version": version, "read": texts["subject"].n_unique()}
-        rows.append(head | {"total": rates(sum(counts.values(), Counter())), "traits": per_trait})
+        total, sure = rates(sum(counts.values(), Counter())), _sure(claims, labels.filter(kind=kind))
+        rows.append(head | {"total": total, "traits": per_trait, "sure": sure})
     return rows
+
+
+def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
+    """Returns {low, high, precision, n} per band of confidence with a settled claim, the highest first."""
+    unit = ["subject", "trait", "digest"]
+    settled = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
+    settled = settled.select(*unit, right=pl.col("verdict") == "present")
+    judged = claims.unique(unit, keep="last").join(settled, on=unit)
+    rows = []
+    for low, high in pairwise(CONFIDENCES):
+        band = judged.filter(pl.col("confidence") >= low, pl.col("confidence") < high)["right"]
+        precision = proportion(int(band.sum()), band.len())
+        rows.append({"low": low, "high": min(high, 1.0), "n": band.len(), "precision": precision})
+    return [row for row in reversed(rows) if row["n"]]
 
 
 def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -> Mapping[str, Counter[str]]:

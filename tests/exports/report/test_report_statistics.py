@@ -148,6 +148,21 @@ def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
     assert (total["right"], total["wrong"], total["open"], total["precision"]["mean"]) == (0, 1, 1, 0.0)
 
 
+def test_precision_by_confidence_counts_each_settled_claim_in_one_band() -> None:
+    # 1 and .9 in the last band (b is wrong), .6 in the second; the unsure label of d counts nowhere
+    claims = [claim(A) | {"confidence": 1.0}, claim(B) | {"confidence": 0.9}, claim(C) | {"confidence": 0.6}]
+    bands = figures.proposers(
+        frame(tables.PROPOSALS, *claims, claim(D) | {"confidence": 0.85}),
+        frame(tables.READINGS, *map(reading, (A, B, C, D))),
+        labels(label(A), label(B, verdict="absent"), label(C), label(D, verdict="unsure")),
+        TAXONOMY,
+    )[0]["sure"]
+    assert [(row["low"], row["high"], row["precision"]["mean"], row["n"]) for row in bands] == [
+        (0.9, 1.0, 0.5, 2),
+        (0.6, 0.8, 1.0, 1),
+    ]
+
+
 def test_positives_stand_beside_each_alpha_and_few_are_told() -> None:
     # gore: ten units with a `present` among two votes, needles: one; a unit that one person read does not count
     vote_rows = [(f"c{n}", "gore", reviewer, "present") for n in range(10) for reviewer in ("ann", "bo")]
