@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +52,7 @@ _EXPECTED = {  # reason of a drop -> what a post needs
     "wrong time": "created_utc: expected seconds since 1970, of 2004 or later",
 }
 NO_DUMP = "no dump of Reddit"
-_SUBREDDIT = re.compile(rb'"subreddit": ?"([\w-]+)"')  # in every post of a dump
+_SUBREDDIT = re.compile(rb'"subreddit"\s*:\s*"([\w-]+)"')  # in every post of a dump
 MOST_ODD = 100_000  # the most lines per file that are no JSON objects; reading stops at one more
 _BOTS = r"(?i)^automoderator$|[_-]bot$|^[a-z]+bot$"
 
@@ -204,12 +205,9 @@ def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
     """Returns (FIELDS as strings and `place`, drops). All lines are parsed at once; if that fails, each alone, as are
     those with a zero character: polars reads a lone first half of a surrogate pair as one."""
     places = pl.Series("place", [f"{batch.file}:{number}" for number in batch.numbers], dtype=pl.String)
-    try:
-        frame = (
-            pl.read_ndjson(b"\n".join(batch.lines), schema=_STRINGS) if batch.lines else pl.DataFrame(schema=_STRINGS)
-        )
-    except pl.exceptions.PolarsError:
-        frame = pl.DataFrame(schema=_STRINGS)
+    frame = pl.DataFrame(schema=_STRINGS)
+    with suppress(pl.exceptions.PolarsError):
+        frame = pl.read_ndjson(b"\n".join(batch.lines), schema=_STRINGS) if batch.lines else frame
     if frame.height == len(batch.lines):
         is_odd = frame.select(pl.any_horizontal(pl.all().str.contains("\0", literal=True).fill_null(False))).to_series()
         posts, odd = frame.with_columns(places).filter(~is_odd), is_odd.arg_true().to_list()
