@@ -71,6 +71,7 @@ TALKS = [{"id": f"a{n}", "messages": [{"role": "user", "content": f"A film, {n}?
 FILMS = {str(n): {"name": f"Alien {n} (1979)", "genre": ["Horror"], "plot": "p"} for n in NUMBERED}
 VIEWED = [media(n, f"Alien {n}", stats=[("Is there blood", 3, 1)]) for n in NUMBERED]
 SHOWN = [{"model": "m", "id": str(n), "titles": [world.film("A"), world.film("D")]} for n in NUMBERED]
+GUIDE = [{"title": f"It {n}", "year": "1990", "violence": "Severe"} for n in NUMBERED]
 REASONS = table("title,year,rating,reason", "Film no $n,2003,R,for strong bloody violence")
 TITLES = table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror")
 ITEMS = lines([{"title": f"It {n}", "year": 1990, "domain": "film"} for n in NUMBERED])
@@ -113,6 +114,7 @@ KINDS = {
     "items": Kind("t.csv", "catalog add csv {}", table("domain,title,year", "film,Film no $n,2003"), True),
     "warnings": Kind("t.csv", "catalog add warnings {}", table(VOTES, "Film no $n,2003,,film,blood,3,1,,"), True),
     "guide": Kind("t.csv", "catalog add parent-guide {}", table("title,year,violence", "Film no $n,2003,Severe"), True),
+    "guide json": Kind("t.json", "catalog add parent-guide {}", json.dumps(GUIDE).encode(), True),
     "reasons": Kind("t.csv", "catalog add rating-reasons {}", REASONS, True),
     "keywords": Kind("t.csv", "catalog add keywords {}", table("title,year,keywords", "Film no $n,2003,gore"), True),
     "esrb": Kind(
