@@ -5,6 +5,7 @@ gives  rows, one per conversation that may be released, and, if they are wanted,
        null if there is no answer to learn from
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
@@ -22,14 +23,21 @@ NO_ITEM = "no linked item"
 NO_REQUEST = "no request before the answer"
 UNREVIEWED = "reviewed by nobody"
 WITHHELD = "has or may have a withheld trait"  # `unsure` is may
-OPEN = "a sensitivity is unsure or in dispute"  # and the request tells no other: whether it is `none` is unknown
 _OLD_WITHHELD = "has a withheld trait"  # the same in releases of older programs
 REPEATED = "answer in a train request"
 NOT_BACK = "text not put back: "  # before the reason of exports/rebuild.py
 # in `conversations`, but without a row to learn from
-_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, OPEN, _OLD_WITHHELD, REPEATED)
+_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, _OLD_WITHHELD, REPEATED)
 
 _IDS = pl.List(pl.String)
+_DOUBTED = pl.col("at_risk").list.set_difference("late_traits").list.len() > 0  # by reviewers; nobody has ruled
+CONDITION = (  # of a request of `build`
+    pl.when(pl.col("traits").list.len() > 0)
+    .then(pl.lit("own_words"))  # the request itself holds evidence of a sensitivity
+    .when(_DOUBTED)
+    .then(pl.lit("open"))
+    .otherwise(pl.lit("none"))
+)
 _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
 
 
@@ -194,7 +202,7 @@ def _rows(talk: _Talk, labels: list[_Label] | None, reading: Reading, terms: Ter
     for number, (place, truth, kind) in enumerate(answers):
         messages = _messages(talk.turns[:place])
         has_answer = truth or (terms.truthless and talk.tested)
-        reason = _reason(labels, place, terms) or (NO_ITEM if not has_answer else None if messages else NO_REQUEST)
+        reason = _reason(labels, terms) or (NO_ITEM if not has_answer else None if messages else NO_REQUEST)
         if number and reason:
             continue
         cut, truth = (None, []) if reason else (place, truth)
@@ -220,14 +228,11 @@ def named(text: str, refs: Sequence[str], links: Mapping[str, str], mentions: Me
     return _unique([*_linked(refs, links), *(item for _, _, item in mentions(text))])
 
 
-def _reason(labels: list[_Label] | None, cut: int, terms: Terms) -> str | None:
+def _reason(labels: list[_Label] | None, terms: Terms) -> str | None:
     if labels is None:
         return None if terms.unreviewed else UNREVIEWED
     # unsure labels, too: lists that respect a withheld trait would disclose it
-    if any(label["trait"] in terms.withheld for label in labels):
-        return WITHHELD
-    is_open = any(label["verdict"] != "present" for label in labels)
-    return OPEN if is_open and not _told(labels, cut) else None
+    return WITHHELD if any(label["trait"] in terms.withheld for label in labels) else None
 
 
 def _linked(refs: Sequence[str], links: Mapping[str, str]) -> list[str]:
@@ -316,19 +321,13 @@ def _labels_by_place(labels: pl.DataFrame) -> dict[int, list[_Label]]:
 
 def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, list[str]]:
     present = [label for label in labels if label["verdict"] == "present" and label["trait"] not in terms.withheld]
-    early = _told(present, cut)
+    early = [label for label in present if cut is not None and label["first"] is not None and label["first"] < cut]
     return {
         "traits": [label["trait"] for label in early],
         "form": [label["form"] or "unlabelled" for label in early],
         "late_traits": [label["trait"] for label in present if label not in early],
         "at_risk": [label["trait"] for label in labels],
     }
-
-
-def _told(labels: list[_Label], cut: int | None) -> list[_Label]:
-    """The labels `present` with evidence before the cut."""
-    told = [label for label in labels if label["verdict"] == "present" and label["first"] is not None]
-    return [label for label in told if cut is not None and label["first"] < cut]
 
 
 def unlearned(rows: pl.DataFrame, mask: pl.Series, reason: str) -> pl.DataFrame:
@@ -350,13 +349,13 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
     decided = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
     simulated = int(decided["simulated"].sum())
     auto = decided.filter(method="auto").height
-    learned = rows.filter(pl.col("cut").is_not_null())
-    own_words = int((learned["traits"].list.len() > 0).sum())
+    conditions = Counter(rows.filter(pl.col("cut").is_not_null()).select(CONDITION).to_series())
     codes = oracle.codes[:-1]  # the last row is the item that nobody knows
     unknown = (codes == UNKNOWN).mean(axis=0) if len(codes) else [1.0] * len(oracle.traits)
     return {
         "labels": {t: {v: counts.get((t, v), 0) for v in verdicts} for t in oracle.traits},
-        "conditions": {"own_words": own_words, "none": learned.height - own_words},
+        "conditions": {"own_words": conditions["own_words"], "none": conditions["none"]}
+        | ({"open": n} if (n := conditions["open"]) else {}),
         "makers": {
             "people": decided.height - simulated - auto,
             "simulated": simulated,

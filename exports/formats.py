@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from exports.arrow import Names, listed, plain, prompts, structs, turns
-from exports.build_rows import of_places
+from exports.build_rows import CONDITION, of_places
 from saferec_builder.core.oracle import VERDICTS, Oracle
 from saferec_builder.mining.splits import SPLITS
 
@@ -159,11 +159,7 @@ def _learned(part: pl.DataFrame, texts: pl.Series, content: Content, names: Name
     head = part.select(
         *("conversation", "made_from", "request", "disclosed", "truth_kind"),
         domain=pl.when(pl.lit(visible)).then(pl.coalesce("domain", "answer_domain")),
-        condition=pl.when(pl.col("added").is_not_null())
-        .then(pl.lit("injected"))
-        .when(pl.col("traits").list.len() > 0)  # the request itself holds evidence of a sensitivity
-        .then(pl.lit("own_words"))
-        .otherwise(pl.lit("none")),
+        condition=pl.when(pl.col("added").is_not_null()).then(pl.lit("injected")).otherwise(CONDITION),
     )
     message = schema_of["sft"].field("prompt").type.value_type
     shared = {name: plain(head[name], pa.string()) for name in head.columns}

@@ -58,7 +58,7 @@ class Release:
     @property
     def learned(self) -> int:
         """Conversations with a request to learn from; injected requests do not count."""
-        return self.manifest["conditions"]["own_words"] + self.manifest["conditions"]["none"]
+        return sum(self.manifest["conditions"].get(name, 0) for name in ("own_words", "none", "open"))
 
     @property
     def unmeasured(self) -> bool:

@@ -155,8 +155,9 @@ def open_release(name: Path | str) -> Release:
 
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:
-    """Returns the rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order."""
-    return _table(folder, config, split)
+    """Returns the rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order, without those of which nobody
+    knows whether the request tells a sensitivity."""
+    return [row for row in _table(folder, config, split) if row["condition"] != "open"]
 
 
 def labels_of(folder: Path | str, split: str) -> list[Label]:

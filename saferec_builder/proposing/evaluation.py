@@ -1,6 +1,7 @@
 """Scores a proposer against known labels: per trait, its evidence and confidence, and its claims without evidence."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -102,7 +103,7 @@ def score(
     allowed = allow_remote or ws.config.propose.allow_remote
     proposers.consent([step], allowed, len(judged), "claims", "text of turns")
     right = [row for row in judged if (row["subject"], row["trait"]) in reference.present and row["spans"]]
-    with proposers.server_lock(ws, [step]):
+    with workspace.alone(ws, "propose by a model") if step.server else nullcontext():
         return replace(result, deletion=_deletion_test(corpus, step, right))
 
 

@@ -17,7 +17,7 @@ from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import known_ways
-from saferec_builder.storage import config, workspace
+from saferec_builder.storage import config
 from saferec_builder.storage.workspace import Workspace
 
 WAYS = ("rules", "learned", "openai", "batch")

@@ -142,23 +142,30 @@ def test_a_label_on_another_text_is_unresolved_again_and_only_what_was_read_coun
     ]
 
 
-def test_who_was_read_by_nobody_may_have_a_trait_or_has_a_withheld_one_has_no_lists():
-    rows = [conversation(name, "I faint at blood", f"Try {film('D')}", "ok") for name in "abcd"]
+def test_who_was_read_by_nobody_or_has_a_withheld_trait_has_no_lists():
+    rows = [conversation(name, "I faint at blood", f"Try {film('D')}", "ok") for name in "abc"]
     said = [label(rows[0], quote="faint"), label(rows[1], "needles", verdict="unsure", quote="faint")]
-    said += [label(rows[3], quote="faint"), label(rows[3], "needles", verdict="unsure", quote="faint")]  # it tells gore
-    unread, open_, withheld = release.UNREVIEWED, release.OPEN, release.WITHHELD
     for terms, reasons in (
-        (release.Terms(), {"b": open_, "c": unread}),
-        (release.Terms(frozenset({"needles"})), {"b": withheld, "c": unread, "d": withheld}),
-        (release.Terms(frozenset({"gore"}), unreviewed=True), {"a": withheld, "b": open_, "d": withheld}),
+        (release.Terms(), {"c": release.UNREVIEWED}),
+        (release.Terms(frozenset({"needles"})), {"b": release.WITHHELD, "c": release.UNREVIEWED}),
+        (release.Terms(frozenset({"gore"}), unreviewed=True), {"a": release.WITHHELD}),
     ):
         built, drops = learn(rows, said, terms=terms)
         assert dict(drops.select("place", "reason").iter_rows()) == reasons
-        told = [name for name in "ad" if reasons.get(name) != withheld]
-        assert built.filter(pl.col("traits").list.contains("gore"))["conversation"].to_list() == told
+        withheld = {"gore"} & terms.withheld
+        assert built["traits"].to_list() == [["gore"] if not withheld else [], [], []]
     old = "has a withheld trait"  # in releases of older programs
-    dropped = dict.fromkeys([*reasons.values(), unread, old, "text not put back: x", "crisis", "straddles split"], 2)
-    assert [[*part] for part in release.apart(dropped)] == [["crisis", "straddles split"], [*dropped][:5]]
+    dropped = dict.fromkeys([*reasons.values(), old, "text not put back: x", "crisis", "straddles split"], 2)
+    assert [[*part] for part in release.apart(dropped)] == [["crisis", "straddles split"], [*dropped][:3]]
+
+
+def test_a_request_whose_sensitivity_is_in_doubt_is_open():
+    """It was `none`: "I'm a recovering alcoholic", of which one reader says present and the other absent."""
+    rows = [conversation(name, "I faint at blood", f"Try {film('D')}", "No needles") for name in "abcd"]
+    present, late = label(rows[0], quote="faint"), label(rows[2], "needles", quote="No needles")
+    unsure = [label(row, "torture", verdict="unsure", quote="faint") for row in rows[:2]]  # a tells gore as well
+    built, _ = learn(rows, [present, late, *unsure, label(rows[3], verdict="absent")])
+    assert built.select(release.CONDITION).to_series().to_list() == ["own_words", "open", "none", "none"]
 
 
 def test_what_teaches_nothing_keeps_its_place():
@@ -173,13 +180,16 @@ def test_figures_count_labels_makers_and_what_is_unknown():
     said += [("gore", "absent", "auto", False), ("needles", "present", "agreed", True)]
     columns = {"trait": pl.String, "verdict": pl.String, "method": pl.String, "simulated": pl.Boolean}
     frame = pl.DataFrame(said, columns, orient="row")
-    rows = pl.DataFrame({"cut": [1, 1, 0, None], "traits": [["gore"], [], [], ["gore"]]})
+    gore, lists = [["gore"], [], [], ["gore"]], pl.List(pl.String)
+    rows = pl.DataFrame({"cut": [1, 1, 0, None], "traits": gore}).with_columns(
+        pl.Series("late_traits", [[]] * 4, lists), pl.Series("at_risk", [["gore"], ["needles"], [], ["gore"]], lists)
+    )
     codes = np.array([[CLEAR, UNKNOWN], [VIOLATED, CLEAR]], np.int8)
     nothing = dict.fromkeys(("present", "absent", "unsure", "unresolved"), 0)
     facts = release.figures(rows, frame, oracle(["a", "b"], ["gore", "needles"], codes))
     assert facts == {
         "labels": {"gore": dict.fromkeys(nothing, 1), "needles": nothing | {"present": 1}},
-        "conditions": {"own_words": 1, "none": 2},
+        "conditions": {"own_words": 1, "none": 1, "open": 1},
         "makers": {"people": 1, "simulated": 1, "unresolved": 2, "auto": 1},
         "unknown": {"gore": 0.0, "needles": 0.5},
     }
