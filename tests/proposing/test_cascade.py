@@ -127,8 +127,10 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
     options(workspace, 'prompt = "strict.md"')
     assert ask("--proposer", "openai:small").json["added"] == 3
     assert stub.bodies[-1]["messages"][0]["content"].startswith("Only what is said outright.\n- ")
+    (workspace.root / "strict.md").write_text(prompt + "Of films.", "utf-8")  # in one process, as in a notebook
+    assert ask("--proposer", "openai:small").json["added"] == 3
     versions = store.read(workspace, tables.READINGS)["version"].unique()
-    assert sorted(v.rsplit("-", 1)[0] for v in versions) == ["propose-v2", "strict"]
+    assert sorted(v.rsplit("-", 1)[0] for v in versions) == ["propose-v2", "strict", "strict"]
 
 
 @pytest.mark.parametrize(

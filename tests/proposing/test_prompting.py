@@ -2,7 +2,6 @@
 
 import json
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,14 +68,6 @@ def test_the_schema_is_what_every_server_reads() -> None:
     for node in objects(schema):  # OpenAI's strict mode requires this
         assert node["additionalProperties"] is False
         assert set(node["required"]) == set(node["properties"])
-
-
-def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
-    path, versions = tmp_path / "p-v1.md", []
-    for words in ("Be kind.", "Be kinder."):  # in one process, as in a notebook
-        path.write_text(propose.EMBEDDED.read_text() + words)
-        versions.append(propose.prompt(path).version)
-    assert versions[0] != versions[1] and propose.prompt().version.startswith("propose-v2-")
 
 
 def test_who_watches_along_counts_for_models_rules_and_reviewers() -> None:

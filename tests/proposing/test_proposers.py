@@ -55,12 +55,17 @@ def test_two_names_for_one_model_are_refused(ask: Any, stub: Stub) -> None:
 
 
 @pytest.mark.parametrize(
-    "proposer", [(), ("--proposer", "rules"), ("--proposer", "jury"), ("--proposer", "rules,openai:m")]
+    "words",
+    [
+        "--model m",
+        "--proposer learned --base-url http://127.0.0.1:9/v1",
+        "--proposer jury --model m",
+        "--proposer rules,openai:m --base-url http://127.0.0.1:9/v1",
+    ],
 )
-@pytest.mark.parametrize("option", [("--model", "m"), ("--base-url", "http://127.0.0.1:9/v1")])
-def test_a_model_that_nobody_would_ask_is_refused(ask: Any, proposer: tuple[str, ...], option: tuple[str, ...]) -> None:
+def test_a_model_that_nobody_would_ask_is_refused(ask: Any, words: str) -> None:
     """`propose --model m` read with the rules, and only the name in the counts showed it."""
-    result = ask(*proposer, *option)
+    result = ask(*words.split())
     assert result.code == 1 and "--model and --base-url are for one model: say --proposer openai" in result.err
 
 
