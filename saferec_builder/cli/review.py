@@ -126,9 +126,8 @@ def _place(tool: str, url: str | None, token: str | None, file_option: str, file
         raise UsageError(f"{file_option}: {tool} reads and writes no files: say --tool files, or leave this out")
     if tool in ("files", "page") and url:
         raise UsageError("--url is a server's: leave it out, or say --tool label-studio or argilla")
-    if tool in ("files", "page"):
-        return files if tool == "files" else ReviewPage()
-    return Argilla(url or "", token or "") if tool == "argilla" else LabelStudio(url, token)
+    places: dict[str, Place] = {"files": files, "page": ReviewPage(), "argilla": Argilla(url or "", token or "")}
+    return places.get(tool, LabelStudio(url, token))
 
 
 @app.command()
@@ -171,8 +170,7 @@ def link(
 ) -> None:
     """Make a new link to the page for a reviewer. The one before opens nothing from now on."""
     ws = Workspace.open(folder)
-    existed = links.revoke(ws, name)
-    outcome = "the link opens nothing any more" if existed else "there was no link"
+    outcome = "the link opens nothing any more" if links.revoke(ws, name) else "there was no link"
     typer.echo(line(f"{name}: {outcome if revoke else links.make(ws, [name])[name]}"))
 
 
