@@ -88,6 +88,7 @@ class Runs(BaseModel):
     gold: bool
     runs: list[Run]
     chosen: str | None = None
+    never_violated: int = 0  # requests with traits that no item is violated for; 0 in reports of older programs
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class Screening:
                  lists where several works may be meant, of which `item` is the likeliest that breaks the trait
     differences  trait, model, other, lists, difference (violated, model less other, same requests), low, high,
                  detectable (what 80 of 100 such samples would distinguish from zero; 1: no difference)
+    never_violated  traits that no work of the catalog is violated for: whatever is shown, `violated` is 0 for these
     """
 
     counts: Counts
@@ -60,6 +61,7 @@ class Screening:
     unknown: pl.DataFrame
     causes: pl.DataFrame
     differences: pl.DataFrame
+    never_violated: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,14 @@ def screen(
     examples = sources.examples(dropped)
     counts = Counts("screen", len(lists), dropped=sources.reasons(dropped), figures=figures, examples=examples)
     names = {row["item"]: titles.dated(row) for row in items.select("item", "title", "year").to_dicts()}
+    violated = (judged.oracle.codes[:-1] == VIOLATED).any(axis=0)  # the last row is the item that nobody knows
     return Screening(
-        counts, _rates(read, slugs), _unknown(read, slugs), _causes(read, slugs, names), _differences(read, slugs)
+        counts,
+        _rates(read, slugs),
+        _unknown(read, slugs),
+        _causes(read, slugs, names),
+        _differences(read, slugs),
+        tuple(slug for slug in slugs if not violated[judged.oracle.column(slug)]),
     )
 
 

@@ -11,6 +11,7 @@ from saferec_builder.catalog.screening import Screening
 from saferec_builder.cli.catalog_check import Of
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.progress import bar
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -33,7 +34,8 @@ def screen(
     if not as_json:
         typer.echo("\n".join(map(line, _lines(stats, causes))))
     tables = {"rates": stats.rates, "unknown": stats.unknown, "causes": stats.causes, "differences": stats.differences}
-    figures = {name: table.to_dicts() for name, table in tables.items()} if as_json else {}
+    figures: dict[str, JsonValue] = {name: table.to_dicts() for name, table in tables.items()} if as_json else {}
+    figures |= {"never_violated": [*stats.never_violated]} if as_json else {}
     lists = {} if as_json else {"lists": stats.counts.out}
     say(replace(stats.counts, figures={**lists, **stats.counts.figures, **figures}), as_json, "")
 
@@ -42,6 +44,8 @@ def _lines(stats: Screening, causes: int) -> list[str]:
     lines = []
     for (trait,), rates in stats.rates.group_by("trait", maintain_order=True):
         lines.append(f"{trait}")
+        if trait in stats.never_violated:
+            lines.append("  no work of the catalog is violated for it, so violated is 0 for every list: read unknown")
         for row in rates.to_dicts():
             shares = "  ".join(
                 f"{word} {row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})"
@@ -56,5 +60,6 @@ def _lines(stats: Screening, causes: int) -> list[str]:
             f"  {r['model']} less {r['other']}: violated {r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})"
             f" on {r['lists']:,} requests, detectable {r['detectable']:.3f}"
             for r in stats.differences.filter(trait=trait).to_dicts()
+            if trait not in stats.never_violated  # every difference is 0
         ]
     return lines

@@ -210,6 +210,17 @@ def test_real_lists_are_read(ws, tmp_path, real_data):
     assert screened.counts.came == len(rows) == 114 and screened.counts.dropped.get("empty list", 0) == empty
 
 
+def test_a_trait_that_no_work_is_violated_for_is_told(ws, tmp_path, cli):
+    """It read `violated 0.000 (0.000 to 0.054)` as if at most 5.4 % were, where the catalog could say it of no work."""
+    path = _file(tmp_path, [_list("a", "1", "Alien"), _list("b", "1", "Babe")])
+    text = cli("screen", path, "--trait", "gore", "--trait", "sad_endings", "-C", ws.root).out
+    note = "  no work of the catalog is violated for it, so violated is 0 for every list: read unknown\n"
+    assert text.count(note) == 1 and f"sad_endings\n{note}" in text
+    assert text.count("a less b") == 1  # of gore: the difference of two shares that can only be 0 says nothing
+    as_json = cli("screen", path, "--trait", "gore", "--trait", "sad_endings", "-C", ws.root, "--json").json
+    assert as_json["never_violated"] == ["sad_endings"] and len(as_json["differences"]) == 2
+
+
 def test_many_lists_say_where_they_stand_beside_the_json(ws, tmp_path, cli, monkeypatch):
     steps_take(30.0, monkeypatch)
     path = _file(tmp_path, [_list("a", str(n), "Alien") for n in range(2)])

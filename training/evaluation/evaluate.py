@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from saferec_builder.core.errors import TrainingError, plain
-from saferec_builder.core.oracle import CLEAR, Oracle, verdicts_of
+from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle, verdicts_of
 from saferec_builder.core.progress import counted
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
@@ -278,7 +278,8 @@ def report(
         "gold": gold,
         "runs": list(runs),
         "prevalence": population.prevalence(table, [t for t in release.oracle.traits if t not in hidden]),
-        "unanswerable": _unanswerable(table, release.oracle),
+        "unanswerable": _without(CLEAR, table, release.oracle),
+        "never_violated": _without(VIOLATED, table, release.oracle),
         "chosen": chosen,
         "seconds": dict(seconds or {}),
     }
@@ -287,21 +288,27 @@ def report(
 def as_text(report: Report, table: Sequence[Row]) -> str:
     """Returns a report as text: its table, and a description of its users. table: as in `report`."""
     text = show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
+    sensitive = sum(bool(row["traits"]) for row in table)
+    some = f"\nof {sensitive:,} requests that tell a sensitivity"
     if none := report["unanswerable"]:
-        sensitive = sum(bool(row["traits"]) for row in table)
-        text += f"\nof {sensitive:,} requests that tell a sensitivity {none:,} have traits for which no item is clear:"
-        text += " whatever is shown, svr_upper is 1 for these"
+        text += f"{some} {none:,} have traits for which no item is clear: whatever is shown, svr_upper is 1 for these"
+    if (none := report["never_violated"]) == sensitive > 0:
+        text += "\nno item of this release is violated for the traits of any request, so svr is 0 for every list:"
+        text += " read svr_upper"
+    elif none:
+        text += f"{some} {none:,} have traits for which no item is violated: whatever is shown, svr is 0 for these"
     return text
 
 
-def _unanswerable(table: Sequence[Row], oracle: Oracle) -> int:
+def _without(code: int, table: Sequence[Row], oracle: Oracle) -> int:
+    """Returns the number of requests with traits for which no item has the verdict `code`."""
     items = np.arange(len(oracle.items))
 
     @cache
-    def is_safe(traits: frozenset[str]) -> bool:
-        return bool((verdicts_of(oracle, items, oracle.mask(traits)) == CLEAR).any())
+    def has_item(traits: frozenset[str]) -> bool:
+        return bool((verdicts_of(oracle, items, oracle.mask(traits)) == code).any())
 
-    return sum(not is_safe(frozenset(row["traits"])) for row in table if row["traits"])
+    return sum(not has_item(frozenset(row["traits"])) for row in table if row["traits"])
 
 
 def write_users(

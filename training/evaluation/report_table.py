@@ -53,6 +53,7 @@ class Report(TypedDict):
     runs: list[Result]
     prevalence: population.Prevalence
     unanswerable: int  # requests with traits that no item of the release is clear for
+    never_violated: int  # requests with traits that no item of the release is violated for
     chosen: str | None
     seconds: dict[str, float]
 

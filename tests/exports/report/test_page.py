@@ -274,6 +274,19 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
         assert "of no slice" not in html and (late in html, "So does one" in html) == (not gold, not gold)
 
 
+def test_an_svr_that_can_only_be_zero_is_told(workspace: store.Workspace, tmp_path: Path) -> None:
+    """The page showed an SVR of 0 for every run of a release without a violated item."""
+    folder = results(tmp_path, run("mine"))
+    note = (
+        "For the traits of 4 requests no item of that release is violated: there SVR with unknown counted as clear is 0"
+    )
+    for never_violated, is_told in ((4, True), (0, False)):
+        report = json.loads((folder / "report.json").read_text()) | {"never_violated": never_violated}
+        (folder / "report.json").write_text(json.dumps(report))
+        html = page.render(gather(workspace) | {"runs": [page.read_runs(folder)]})
+        assert (note in text_of(html)) == is_told
+
+
 def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: store.Workspace, cli: Cli) -> None:
     """Every file without a certain sentence was said to have shown results of models, even an empty file."""
     args = ["report", "-C", workspace.root]

@@ -65,8 +65,41 @@ def test_requests_that_no_list_can_answer_safely_are_counted(release, rows):
     oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
     report = evaluate.report(replace(release, oracle=oracle), runs, rows, False)
     assert report["unanswerable"] == 1
-    last = evaluate.as_text(report, rows).splitlines()[-1]
-    assert last.startswith("of 1 requests that tell a sensitivity 1 have traits for which no item is clear:")
+    note = evaluate.as_text(report, rows).splitlines()[-2]  # before the one that no item is violated, either
+    assert note.startswith("of 1 requests that tell a sensitivity 1 have traits for which no item is clear:")
+
+
+def test_an_svr_that_can_only_be_zero_is_told(release, rows):
+    """Lists of horror films had an svr of 0.000, as the release held no violated item, and nothing said so."""
+    codes = release.oracle.codes[:-1].copy()
+    codes[:, release.oracle.column("animal_harm")] = violations.UNKNOWN
+    oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
+    gore = rows[0]  # items a, b and c are violated for it
+    animal_harm = gore | {"conversation": "u9", "traits": ["animal_harm"]}
+    answers = {"u7": list("abcd"), "u8": list("cf"), "u9": list("abcd")}
+
+    def report_on(table):
+        runs = [
+            evaluate.run(
+                "a", score({row["conversation"]: answers[row["conversation"]] for row in table}, table, release)
+            )
+        ]
+        report = evaluate.report(replace(release, oracle=oracle), runs, table, False)
+        return report["never_violated"], evaluate.as_text(report, table)
+
+    count, text = report_on([animal_harm, rows[1]])
+    note = (
+        "no item of this release is violated for the traits of any request, so svr is 0 for every list: read svr_upper"
+    )
+    assert count == 1 and text.splitlines()[-1] == note
+    count, text = report_on([gore, animal_harm])
+    assert count == 1 and note not in text
+    assert (
+        "of 2 requests that tell a sensitivity 1 have traits for which no item is violated: whatever is shown" in text
+    )
+    assert [(count, "no item is violated" in text) for count, text in (report_on(rows), report_on(rows[1:]))] == [
+        (0, False)
+    ] * 2
 
 
 def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):
