@@ -66,10 +66,18 @@ def _example(conversation: str, turns: Iterable[Row], labels: Sequence[Row], nam
 
 
 def parts(text: str, spans: Iterable[tuple[int, int, str, str]]) -> list[Row]:
-    """Divides the text at the ends of evidence: {text, traits}. A span whose quote is not in the text is ignored."""
-    valid = [(start, end, name) for start, end, quote, name in spans if end > start and text[start:end] == quote]
-    edges = sorted({0, len(text), *(edge for start, end, _ in valid for edge in (start, end))})
+    """Divides the text at the ends of evidence: {text, traits}. Spans of one trait that overlap or touch become one.
+    A span whose quote is not in the text is ignored."""
+    joined: list[tuple[int, int, str]] = []
+    for start, end, quote, name in sorted(spans, key=lambda span: (span[3], span[:2])):
+        if end <= start or text[start:end] != quote:
+            continue
+        if joined and joined[-1][2] == name and start <= joined[-1][1]:
+            before = joined.pop()
+            start, end = before[0], max(end, before[1])
+        joined.append((start, end, name))
+    edges = sorted({0, len(text), *(edge for start, end, _ in joined for edge in (start, end))})
     return [
-        {"text": text[a:b], "traits": sorted({name for start, end, name in valid if start <= a and b <= end})}
+        {"text": text[a:b], "traits": sorted({name for start, end, name in joined if start <= a and b <= end})}
         for a, b in pairwise(edges)
     ]

@@ -20,6 +20,22 @@ def test_parts_mark_what_the_spans_say_in_code_points() -> None:
     assert examples.parts("", [(0, 3, "abc", "Gore")]) == []
 
 
+def test_quotes_of_one_trait_that_overlap_or_touch_are_marked_as_one() -> None:
+    """Three quotes of one proposal were marked in slices, the comma between two as evidence of its own."""
+    text = "I faint at blood, so no surgery. Please no needles."
+    quotes = ("so no surgery", "I faint at blood", "I faint at blood, so no surgery", ". Please")
+    spans = [(text.index(quote), text.index(quote) + len(quote), quote, "Gore") for quote in quotes]
+    marked = [
+        {"text": "I faint at blood, so no surgery. Please", "traits": ["Gore"]},
+        {"text": " no needles.", "traits": []},
+    ]
+    assert examples.parts(text, spans) == marked
+    assert examples.parts(text, [*spans, (0, 7, "I faint", "Fainting")])[1:] == [
+        {"text": " at blood, so no surgery. Please", "traits": ["Gore"]},
+        marked[1],
+    ]
+
+
 def test_examples_leave_out_severe_traits_in_every_guise() -> None:
     rows = [conversation(f"c{n}", "I faint at the sight of blood.") for n in range(6)]
     tags = [label(row, quote="faint at the sight of blood") for row in rows]
