@@ -171,6 +171,32 @@ def test_simulated_and_demo_are_said_first(workspace: store.Workspace) -> None:
         assert ("real people's words" in body) == (not demo)
 
 
+def test_traits_that_nobody_has_stand_in_one_line(workspace: store.Workspace) -> None:
+    """One sentence stood 14 times, and tables had 14 rows of zeros, one for each trait that nobody has."""
+    figures = gather(world(workspace)) | {"runs": []}
+    names = [row["name"] for row in figures["traits"] if not row["present"]]
+    for row in figures["traits"][1:3]:
+        row["absent"] = 40
+    for row in figures["missed"]["traits"][1:]:
+        row |= {"share": None, "words": "none found, in 56 conversations at most"}
+    text = text_of(page.render(figures))
+    verdicts = text.split("All verdicts per trait")[1].split("How good the proposals were")[0]
+    assert "unresolved Blood and gore 20 0 20 0 0" in verdicts  # its own row
+    assert (
+        f"No verdict: {', '.join(names[2:])} . “Absent” 40 times, and nothing else: {', '.join(names[:2])} ."
+        in verdicts
+    )
+    untold = text.split("Cannot be told yet: 19 traits")[1].split("Who carried it")[0]
+    assert untold.count("none found; each may still be in") == 1 and all(untold.count(name) == 1 for name in names)
+    coverage = text.split("What the catalog knows")[1].split("What models do with it")[0]
+    silent = [row["name"] for row in figures["coverage"] if not row["violated"] + row["clear"]]
+    assert f"Every item is unknown for: {', '.join(silent)} ." in coverage and "0% · 0% · 100%" not in coverage
+    assert len(silent) > 10
+    for row in figures["traits"]:
+        row |= {"present": 0, "unsure": 0, "unresolved": 0}
+    assert "said openly absent unsure" not in text_of(page.render(figures))  # no table without a row
+
+
 def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace: store.Workspace, cli: Cli) -> None:
     # c001 and c003 were proposed, 18 other labels say gore; c001, which alone was read, asks to be removed
     ws = world(workspace)
