@@ -40,7 +40,7 @@ POWER = 2.8016 / 1.9600  # half widths of a difference that 80 % of studies dete
 
 
 class Interval(TypedDict, total=False):
-    """The interval of one metric; all None if the metric applies to no user."""
+    """The interval of one metric; all None if the metric applies to no user. No `low` and `high`: nothing varies."""
 
     mean: float | None
     low: float | None

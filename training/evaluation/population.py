@@ -54,11 +54,16 @@ def figures(
     paired: bool = False,
     highest: Mapping[str, float] = {},
 ) -> dict[str, Interval]:
-    """Returns `intervals` over the users of the rows in the mask; values: one per row of the table."""
+    """Returns `intervals` over the users of the rows in the mask; values: one per row of the table. A length, or a
+    difference of lengths, that is the same in every list has none: nothing varies."""
     _, users = np.unique(people(table)[mask], return_inverse=True)
     means = {name: _mean(value[mask], users) for name, value in values.items()}
     user_weights = _largest(weights(table)[mask], users)
-    return intervals(means, draws, paired=paired, weights=user_weights, highest=highest)
+    by_metric = intervals(means, draws, paired=paired, weights=user_weights, highest=highest)
+    if "length" in values and len(np.unique(values["length"][mask])) == 1:
+        ends: Interval = {"low": None, "high": None}
+        by_metric["length"] |= ends | ({"detectable": None} if paired else {})
+    return by_metric
 
 
 def _mean(values: Floats, users: NDArray[np.int64]) -> Floats:

@@ -1,6 +1,6 @@
 """The types of a report, and its table as text: no line is wider than a terminal."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import NotRequired, TypedDict
 
@@ -71,10 +71,7 @@ def show(runs: Sequence[Result], k: int) -> str:
     compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
     if compared:
         differences = {run["name"]: run.get("everyone", run)["difference"] for run in compared}
-        full = {name for name, figures in parts[ALL].items() if figures["metrics"]["length"]["mean"] == k}
-        same = full if compared[0]["against"] in full else set[str]()
-        title = f"difference to {compared[0]['against']}, user by user"
-        lines += ["", title, *_tables(differences, k, same_length=same)]
+        lines += ["", f"difference to {compared[0]['against']}, user by user", *_tables(differences, k)]
     names = {"everyone": ALL, "main": REST if REST in parts else ALL}
     for part in runs[0].get("to_guard", ()):
         differences = {run["name"]: run["to_guard"][part] for run in runs if "to_guard" in run}
@@ -131,31 +128,21 @@ def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
     return wrap(f"fewer than {LEAST} users, too few for any conclusion: {', '.join(few)}", WIDE) if few else []
 
 
-def _tables(
-    by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = (), same_length: Collection[str] = ()
-) -> list[str]:
-    """Returns the tables one below the other; `unlike` is the note below the table of safety, `same_length` as in
-    `_table`."""
+def _tables(by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = ()) -> list[str]:
+    """Returns the tables one below the other; `unlike` is the note below the table of safety."""
     lines = [*_table(by_run, k, ANSWERS), "", *_table(by_run, k, SAFETY), *unlike]
     if any(metrics[_metric(head, k)]["n"] for metrics in by_run.values() for head in BESIDE):
         lines += ["", *_table(by_run, k, BESIDE)]
-    return [*lines, "", *_table(by_run, k, FORM, same_length)]
+    return [*lines, "", *_table(by_run, k, FORM)]
 
 
-def _table(
-    by_run: Mapping[str, Intervals], k: int, columns: Sequence[str], same_length: Collection[str] = ()
-) -> list[str]:
-    """same_length: the runs, in a table of differences, whose lists all have k items as those of the other run do."""
+def _table(by_run: Mapping[str, Intervals], k: int, columns: Sequence[str]) -> list[str]:
     any_run = next(iter(by_run.values()))
     heads = [head for head in columns if _metric(head, k) in any_run]
     rows = [[f"at k = {k}", *heads]]
     for name, metrics in by_run.items():
         cells = [metrics[_metric(head, k)] for head in heads]
-        ranges = [
-            _range(cell, in_every_list=head == "length" and (cell["mean"] == k or name in same_length))
-            for head, cell in zip(heads, cells, strict=True)
-        ]
-        rows += [[name, *map(_mean, cells)], ["  95 %", *ranges]]
+        rows += [[name, *map(_mean, cells)], ["  95 %", *map(_range, cells)]]
     rows.append(["users", *(_users(by_run.values(), _metric(head, k)) for head in heads)])
     first, widths = max(14, *(len(name) + 2 for name in by_run)), [max(13, len(head)) + 2 for head in heads]
     padded = ([row[0].ljust(first), *map(str.rjust, row[1:], widths)] for row in rows)
@@ -172,11 +159,11 @@ def _metric(head: str, k: int) -> str:
     return head if head == "length" else f"{head}@{k}"
 
 
-def _range(cell: Interval, *, in_every_list: bool) -> str:
-    """Returns the interval; in words where every list has k items: no list can have more, so that nothing varies."""
-    if in_every_list:
-        return "in every list"
-    return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"
+def _range(cell: Interval) -> str:
+    """Returns the interval; words for a length that every list has."""
+    if cell["mean"] is None:
+        return ""
+    return "in every list" if cell["low"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"
 
 
 def _mean(cell: Interval) -> str:

@@ -78,6 +78,7 @@ def test_columns_of_runs_are_named_for_what_they_count(told: Any, tmp_path: Path
     }
     one = {"recall@10": {"mean": 1.0, "low": 0.0, "high": 1.0, "n": 1}}  # stood as 1.000 of all users
     both["slices"]["condition=injected"] = {"n": 2, "metrics": both["metrics"] | one}
+    both["metrics"]["length"] |= {"low": None, "high": None}
     runs = page.read_runs(results(tmp_path / "both", both, run("b", length=9.0)))
     text = text_of(page.render(gather(told[0]) | {"runs": [runs]}))
     assert "12 with a sensitivity told in the request (2 of them by an injected sentence of ours; without" in text

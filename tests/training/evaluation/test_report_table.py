@@ -31,6 +31,11 @@ def test_a_length_that_cannot_vary_has_no_interval(release, rows):
     every, some = (score({"u7": list("adje"), "u8": last}, rows, release) for last in (list("cfde"), list("cfd")))
     form = show([run("a", every), run("b", some)], 4).split("\n\n")[2].splitlines()
     assert form[2].endswith("  in every list") and form[4].split()[-1].startswith("0.")  # of two users
+    # lists of two items each had 2.000 with .956..6.175 below it
+    short = score({"u7": list("ad"), "u8": list("cf")}, rows, release)
+    length = short["metrics"]["length"]
+    assert (length["mean"], length["low"], length["high"]) == (2, None, None)
+    assert show([run("a", short)], 4).split("\n\n")[2].splitlines()[2].endswith("  in every list")
     # a difference of two such systems was 0.000 with -0.660..0.660 below it
     lists = {"u7": list("adje"), "u8": list("cfde")}
     for second, same in ((lists, True), (lists | {"u8": list("cfd")}, False)):
