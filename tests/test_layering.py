@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -65,15 +66,30 @@ def test_nothing_heavy_is_loaded(program: str) -> None:
     assert (result.returncode, result.stdout.strip()) == (0, ""), result.stderr
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CALLED = {"pillow": "PIL", "pyyaml": "yaml", "markdown_it_py": "markdown_it"}  # packages whose modules are called so
+
+
+def modules_of(requirements: Iterable[str]) -> set[str]:
+    words = {word.replace("-", "_") for text in requirements for word in re.findall(r"[\w-]+", text.split(">")[0])}
+    return {CALLED.get(word, word) for word in words} | {*sys.stdlib_module_names, *PACKAGES, "pydantic_core"}
+
+
 def test_a_plain_install_has_what_its_modules_load() -> None:
     """`mine` loaded pyyaml, which only the extras bring: it ended in a traceback where none is installed."""
-    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    words = {word for text in needed for word in re.findall(r"[\w-]+", text.split(">")[0])}  # openai[aiohttp]: both
-    installed = {word.replace("-", "_") for word in words} | {"PIL", "pydantic_core"}  # of pillow and pydantic
-    installed |= {*sys.stdlib_module_names, *PACKAGES}
+    installed = modules_of(PROJECT["dependencies"])
     of_extras = {path for path in files() if room(name_of(path)) == "training"} | {ROOT / "annotation/page/app.py"}
     for path in {*files()} - of_extras:
         assert {name.split(".")[0] for name in loaded_with(path)} <= installed, path
+
+
+def test_what_is_imported_somewhere_comes_with_an_install() -> None:
+    """Also inside functions: a development environment has scipy, and people's have not."""
+    extras = (name for group in PROJECT["optional-dependencies"].values() for name in group)
+    installed = modules_of([*PROJECT["dependencies"], *extras])
+    installed |= {"httpx", "safetensors", "inspect_ai", "lm_eval"}  # of argilla, of transformers, of whoever runs them
+    for path in files():
+        assert {name.split(".")[0] for name in imports(path)} <= installed, path
 
 
 def test_every_module_can_be_imported_first() -> None:

@@ -42,11 +42,8 @@ def check(
     label = "did you mean" if result.match == "not_found" else "candidate"
     candidates = [(c, f": {c['verdict']}" if c["verdict"] else "") for c in result.candidates.to_dicts()]
     lines += [f"  {label}  {c['title']} [{c['domain']}] {c['ref']}{verdict}" for c, verdict in candidates]
-    lines += [
-        f"risk     {_risk(result.risk, ' (no votes, guide or descriptors give one)')}",
-        f"verdict  {result.word}",
-        *_steps(result.steps, said=True),
-    ]
+    risk = _risk(result.risk, " (no votes, guide or descriptors give one)")
+    lines += [f"risk     {risk}", f"verdict  {result.word}", *_steps(result.steps, said=True)]
     lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in result.others.to_dicts()]
     _say(lines, Counts("catalog check", skipped=1, figures=result.as_json()), as_json)
 

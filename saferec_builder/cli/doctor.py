@@ -22,5 +22,4 @@ def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
         for row in examination.checks:
             typer.echo(line(f"{row.state:<8}{row.what}: {row.found}{f' -> {row.remedy}' if row.remedy else ''}"))
         typer.echo(f"doctor: {len(examination.checks)} checks, {examination.missing} missing")
-    if examination.missing:
-        raise typer.Exit(1)
+    raise typer.Exit(1 if examination.missing else 0)

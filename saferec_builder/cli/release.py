@@ -55,7 +55,8 @@ def release(
     unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"safety_rows": facts["safety_rows"], "withheld_traits": facts["withheld"], "changes": facts["changes"]}
-    figures |= {"safety_is_not_measured": _unmeasured(inject)} if made.unmeasured else {}
+    advice = UNMEASURED + ", or give --inject all" * (inject != "all")
+    figures |= {"safety_is_not_measured": advice} if made.unmeasured else {}
     if (rare := facts["combinations"]) and rare["withheld"]:
         note = f"(fewer than {rare['k']} people share theirs)"
         figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {note}"}
@@ -68,13 +69,7 @@ def release(
     onward(ws, as_json or bool(made.advice))
 
 
-def _unmeasured(inject: str | None) -> str:
-    return UNMEASURED + ", or give --inject all" * (inject != "all")
-
-
 def _explain(as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"command": "release --explain", "checks": checks.CHECKS}))
-        return
-    for check in checks.CHECKS:
-        typer.echo("{name} ({effect}): {what}. Remedy: {remedy}.".format(**check))
+    lines = ("{name} ({effect}): {what}. Remedy: {remedy}.".format(**check) for check in checks.CHECKS)
+    facts = {"command": "release --explain", "checks": checks.CHECKS}
+    typer.echo(json.dumps(facts) if as_json else "\n".join(lines))

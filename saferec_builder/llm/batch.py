@@ -36,6 +36,7 @@ async def replies(
     answers: Answers,
     budget: Budget,
     ledger: Ledger,
+    *,
     poll: float,
     found: Found | None = None,
 ) -> AsyncGenerator[tuple[int, Reply]]:

@@ -57,6 +57,8 @@ def _clustered(requests: pl.DataFrame) -> pl.DataFrame:
 
 def similar(texts: pl.Series) -> list[tuple[int, int]]:
     """Pairs of row numbers of distinct texts whose word triples are at least SAME alike."""
+    if texts.len() < 2:
+        return []
     from rensa import RMinHashLSH
 
     index = RMinHashLSH(threshold=SAME, num_perm=_BANDS * _ROWS, num_bands=_BANDS)
@@ -109,14 +111,16 @@ def _candidates(sketches: Any) -> set[tuple[int, int]]:
     return pairs
 
 
-def _joined(n: int, pairs: list[tuple[int, int]]) -> NDArray[np.int64]:
+def _joined(n: int, pairs: list[tuple[int, int]]) -> list[int]:
     """The first row of each row's group of connected rows."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    parent = list(range(n))
 
-    if not pairs:
-        return np.arange(n)
-    graph = coo_array((np.ones(len(pairs)), np.array(pairs).T), (n, n))
-    groups = connected_components(graph, directed=False)[1]
-    first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][groups]
-    return first
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = row = parent[parent[row]]
+        return row
+
+    for a, b in pairs:
+        a, b = sorted((root(a), root(b)))
+        parent[b] = a
+    return [root(row) for row in range(n)]

@@ -150,7 +150,7 @@ async def _replies(job: Job, answers: PaidAnswers, settle: Settle) -> Replies:
             from saferec_builder.llm import batch
 
             ledger, poll = stack.enter_context(_ledger(job, settle)), job.ws.config.propose.batch_poll
-            replies = batch.replies(job.server, job.bodies(), answers, job.budget, ledger, poll, found)
+            replies = batch.replies(job.server, job.bodies(), answers, job.budget, ledger, poll=poll, found=found)
         else:
             await _fetch_batches(job, answers, settle)
             replies = llm.replies(job.server, job.bodies(), answers, job.budget, found)
