@@ -1,12 +1,14 @@
 """The command as a person types it: a run from release to report, a second run without training, one-line errors."""
 
 import errno
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,10 +25,17 @@ MODELS = ("sft", "safe_sft", "safe_gdpo", "student")
 SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.per_device_train_batch_size=8")
 
 
-def command(*words: object) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-m", "training.safecrs", *map(str, words)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(*words: object) -> Done:
+    """Runs a command in this process, which has loaded torch already."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = safecrs.main([*map(str, words)])
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def answers_of(release: data.Release, *names: str) -> Path:
@@ -69,18 +78,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def whole(folder: Path, output: str = "runs", *more: str) -> subprocess.CompletedProcess[str]:
+def whole(folder: Path, output: str) -> list[str]:
+    """The words of a whole run, with its models in folder/`output`."""
     changes = [word for change in SHORT for word in ("--set", change)]
     fixed = ("--release", folder / "release", "--model", "tiny", "--gold", folder / "gold.jsonl")
-    run = command("run", *fixed, "--output", folder / output, *changes, *more)
-    assert run.returncode == 0, run.stderr
-    return run
+    return ["run", *map(str, fixed), "--output", str(folder / output), *changes]
 
 
 @pytest.fixture(scope="module")
-def alone(folder: Path) -> subprocess.CompletedProcess[str]:
-    """A whole run, with its models in folder/runs."""
-    return whole(folder)
+def alone(folder: Path) -> Done:
+    run = command(*whole(folder, "runs"))
+    assert run.returncode == 0, run.stderr
+    return run
 
 
 def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(folder: Path, alone) -> None:
@@ -94,14 +103,16 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     assert predicted_traits == [0, 2, 2, 2]  # sft.yaml and student.yaml: says
     # the masks work: four distinct items, none of them seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
-    second = whole(folder)
+    second = command(*whole(folder, "runs"))
     assert second.stdout.count("finished before") == 5, second.stdout
     assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
 
 
 def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: Path, alone) -> None:
-    two = whole(folder, "two", "--processes", "2")
-    assert not two.stderr, two.stderr
+    arguments = [sys.executable, "-m", "training.safecrs", *whole(folder, "two"), "--processes", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    two = subprocess.run(arguments, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
+    assert (two.returncode, two.stderr) == (0, "")
     reports = [json.loads((folder / name / "report.json").read_text()) for name in ("runs", "two")]
     assert all(reports[0][part] == reports[1][part] for part in ("runs", "chosen", "prevalence"))
     cards = [json.loads((folder / name / "run.json").read_text()) for name in ("runs", "two")]
@@ -169,6 +180,8 @@ def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path, alone) -
     fixed = ("--release", folder / "release", "--model", folder / "runs" / "start")
     process = command("sft", *fixed, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
     assert process.returncode == 1 and "no_such_argument" in process.stderr
+    process = command("sft", *fixed, "--output", folder / "runs" / "safe_sft", "--model", folder / "typo")
+    assert process.returncode == 1 and "typo: cannot be loaded" in process.stderr
     assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
 
 
@@ -263,4 +276,4 @@ def test_no_escape_sequence_of_a_file_reaches_the_terminal(release, tmp_path: Pa
     assert evaluated(release, *fixed, "--release", tmp_path / "\x1b[2J\nerror: none") == 1
     printed = capsys.readouterr()
     assert "\ufffd" in printed.out and "\ufffd" in printed.err and "\x1b" not in printed.out + printed.err
-    assert printed.err.count("\n") == 2  # two refusals
+    assert sum(line.startswith("error: ") for line in printed.err.split("\n")) == 2  # two refusals
