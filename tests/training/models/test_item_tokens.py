@@ -16,6 +16,7 @@ from training.decoding.constrained import Catalogue
 from training.models import item_tokens
 
 pytestmark = pytest.mark.training
+THINKING_OFF = "all.saferec.chat_template_kwargs={enable_thinking: false}"
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +24,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokens")
     release = data.open_release(small_release.write(folder / "release"))
     texts = [m["content"] for row in data.rows(release.folder, "grpo", "train") for m in row["prompt"]]
-    for name in ("tied", "untied"):
-        chat_model.write(folder / name, texts, tied=name == "tied")
+    chat_model.write(folder / "tied", texts)
+    chat_model.write(folder / "untied", texts, tied=False, template=chat_model.THINKING)
     return folder
+
+
+def thinks_not(world: Path, model: Path) -> None:
+    tokenizer = generate.load(str(model)).tokenizer  # as a server would load it
+    (prompt,) = generate.prompt_tokens(tokenizer, data.rows(world / "release", "grpo", "test")[:1])
+    assert tokenizer.decode(prompt).endswith("<think>\n\n</think>\n\n")
 
 
 def said(capsys: Printed, *words: object) -> str:
@@ -52,8 +59,10 @@ def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: P
     argv = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
     changes = "both.saferec.lora=2 gdpo.saferec.lora=2 both.max_steps=2 both.learning_rate=0.1 both.warmup_steps=0"
     changes += " gdpo.max_steps=1 gdpo.num_generations=4 gdpo.per_device_train_batch_size=4"
-    argv += ["--items", "tokens", *(word for change in changes.split() for word in ("--set", change))]
+    settings = [*changes.split(), THINKING_OFF]
+    argv += ["--items", "tokens", *(word for change in settings for word in ("--set", change))]
     assert safecrs.main(["run", *map(str, argv)]) == 0, capsys.readouterr().err
+    thinks_not(world, tmp_path / "runs" / "safe_gdpo")
     report = json.loads((tmp_path / "runs" / "report.json").read_text())
     metrics = {run["name"]: run["metrics"] for run in report["runs"]}
     assert "oracle_filter" in metrics and all(metrics[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
@@ -66,7 +75,7 @@ def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: P
         assert moved and set(moved) <= new_rows  # apart from the adapter only the new rows
 
 
-@pytest.mark.parametrize("items", ["trie", "tokens", "text"])
+@pytest.mark.parametrize("items", ["trie", "text"])  # with tokens: above
 def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(world, tmp_path, capsys, items: str) -> None:
     # a trie looked up the rollouts' prompts among those of validation (KeyError); as text the two differed
     texts = [m["content"] for row in data.rows(world / "release", "grpo", "train") for m in row["prompt"]]
@@ -74,13 +83,10 @@ def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(world
     argv = ["--release", world / "release", "--output", tmp_path / "runs", "--model", tmp_path / "model"]
     changes = "all.max_steps=1 all.warmup_steps=0 all.saferec.validate=1 all.saferec.checks=1 all.saferec.new_tokens=16"
     changes += " gdpo.num_generations=2 gdpo.per_device_train_batch_size=2 gdpo.max_completion_length=32 gdpo.beta=0.1"
-    settings = [*changes.split(), "all.saferec.chat_template_kwargs={enable_thinking: false}"]
-    settings += ["all.model_init_kwargs={attn_implementation: eager}"]
+    settings = [*changes.split(), THINKING_OFF, "all.model_init_kwargs={attn_implementation: eager}"]
     argv += ["--items", items, *(word for change in settings for word in ("--set", change))]
     assert safecrs.main(["run", *map(str, argv)]) == 0, capsys.readouterr().err
-    tokenizer = generate.load(str(tmp_path / "runs" / "safe_gdpo")).tokenizer  # as a server would load it
-    (prompt,) = generate.prompt_tokens(tokenizer, data.rows(world / "release", "grpo", "test")[:1])
-    assert tokenizer.decode(prompt).endswith("<think>\n\n</think>\n\n")
+    thinks_not(world, tmp_path / "runs" / "safe_gdpo")
 
 
 def test_stages_that_would_be_asked_otherwise_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
