@@ -64,8 +64,7 @@ def release(
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
     size = made.rows["conversations"]
-    counts = Counts("release", size * made.new, size * (not made.new), dropped, figures)
-    say(counts, as_json, "conversations")
+    say(Counts("release", size * made.new, size * (not made.new), dropped, figures), as_json, "conversations")
     onward(ws, as_json or bool(made.advice))
 
 
