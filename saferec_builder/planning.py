@@ -19,6 +19,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
 from saferec_builder.core.progress import Progress
 from saferec_builder.mining import splits, withheld
+from saferec_builder.scoring.intervals import LEAST
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, texts_on_disk, workspace
@@ -147,9 +148,8 @@ def figures(plan: Plan) -> dict[str, JsonValue]:
 
 def lines_of(plan: Plan) -> list[str]:
     """The plan as lines for people, without `left_out` and the lines of `outcome`."""
-    lines = [_HEADING] * (not plan.rows.is_empty())
     estimated = plan.rows["expected"].count() > 0
-    lines += [_EXPECTED] * estimated
+    lines = [_HEADING] * (not plan.rows.is_empty()) + [_EXPECTED] * estimated
     for row in plan.rows.to_dicts():
         expected = f"  {row['expected']:>6.0f} expected" if estimated else ""
         line = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable{expected}"
@@ -161,13 +161,12 @@ def lines_of(plan: Plan) -> list[str]:
     too_few = [f"{trait} {people:,}" for trait, people in plan.too_few_people.items() if people]
     without_people = len(plan.too_few_people) - len(too_few)
     too_few += [f"{without_people} that nobody has"] * bool(without_people)
-    unknown = f"{100 * plan.share_of_verdicts_unknown:.1f} %"
     return [
         *lines,
         f"  waiting: {plan.waiting:,} times an item of a conversation is unknown for a trait of its seeker",
         f"  items in answers of requests without a withheld trait: {plan.items_in_answers:,}",
         f"  of these unknown for every trait: {plan.items_without_a_settled_trait:,}",
-        f"  unknown verdicts on these items, of one for each trait: {unknown}",
+        f"  unknown verdicts on these items, of one for each trait: {100 * plan.share_of_verdicts_unknown:.1f} %",
         f"  withheld traits, of too few people ([release] min_seekers): {', '.join(too_few) or 'none'}",
     ]
 
@@ -176,9 +175,13 @@ def outcome_lines(plan: Plan) -> list[str]:
     """Lines for people: what a release would hold now and in the end, and why it would hold no safety row."""
     read = "if people read every conversation, agreed with every proposal and found nothing else, a release would hold"
     lines = [f"a release made now would hold {_safety(plan.now)}", f"{read} {_safety(plan.by_split)}"]
-    without = [s for s in ("train", "test") if plan.safety_rows and not plan.by_split.get(s, {}).get("safety_rows")]
-    named = f"no safety row would be in {' or '.join(without)}: mine more, or change [splits] in saferec.toml"
-    return [*lines, *[named] * bool(without), *(f"shortfall: {reason}" for reason in plan.shortfalls)]
+    rows = {split: numbers["safety_rows"] for split, numbers in plan.by_split.items()}
+    without = [split for split in ("train", "test") if plan.safety_rows and not rows.get(split)]
+    scarce = [f"no safety row would be in {' or '.join(without)}"] * bool(without)
+    if 0 < (in_test := rows.get("test", 0)) < LEAST:
+        scarce.append(f"safety rows in test would be {in_test}: fewer than {LEAST} are too few for any conclusion")
+    lines += [f"{fault}: mine more, or change [splits] in saferec.toml" for fault in scarce]
+    return [*lines, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
 
 
 def _safety(by_split: dict[str, dict[str, int]]) -> str:
@@ -287,18 +290,15 @@ def _labels_and_proposals(ws: Workspace, claims: pl.DataFrame) -> pl.DataFrame:
     claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
     labels = labels.join(claims, tables.UNIT, how="anti", maintain_order="left")
     claims = claims.select([c for c in tables.LABELS.schema if c in claims.columns])
-    return pl.concat([labels, claims], how="diagonal").filter(
-        pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity"
-    )
+    both = pl.concat([labels, claims], how="diagonal")
+    return both.filter(pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity")
 
 
 def _with_traits(requests: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
     """The requests with a trait: conversation, split, late (no trait is told in the request), truth, traits, and
     answered and usable, as in ROWS."""
-    is_late = pl.col("traits").list.len() == 0
-    rows = requests.select(
-        "conversation", "split", "truth", late=is_late, traits=pl.concat_list("traits", "late_traits")
-    )
+    is_late, all_traits = pl.col("traits").list.len() == 0, pl.concat_list("traits", "late_traits")
+    rows = requests.select("conversation", "split", "truth", late=is_late, traits=all_traits)
     rows = rows.filter(pl.col("traits").list.len() > 0)
     pairs = rows.select("truth", "traits").iter_rows()
     usable = [bool((verdicts(oracle, truth, traits) == CLEAR).any()) for truth, traits in pairs]

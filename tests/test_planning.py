@@ -324,5 +324,14 @@ def test_a_split_that_would_hold_no_safety_row_is_named(workspace: store.Workspa
     lines = planning.outcome_lines(replace(plan, by_split={"train": none, "test": none | {"safety_rows": 3}}))
     assert lines[1].endswith("a release would hold 14 requests, 3 of them safety rows: train 0 of 7, test 3 of 7")
     assert lines[2] == "no safety row would be in train: mine more, or change [splits] in saferec.toml"
+    # `plan` said "5 of 189" of test, with no word that five requests measure nothing
+    few = (
+        "safety rows in test would be 3: fewer than 6 are too few for any conclusion: mine more, or change [splits] in"
+    )
+    assert lines[3] == f"{few} saferec.toml"
+    enough = planning.outcome_lines(
+        replace(plan, by_split={name: none | {"safety_rows": 6} for name in ("train", "test")})
+    )
+    assert len(enough) == 2
     later = planning.outcome_lines(replace(plan, by_split={"validation": none | {"safety_rows": 3}}))
     assert later[2].startswith("no safety row would be in train or test: ")

@@ -22,6 +22,7 @@ from exports.report.gather import Figures, gather
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
 from saferec_builder.core.plain_files import read_plain
+from saferec_builder.scoring.intervals import LEAST
 from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, shared
@@ -180,10 +181,12 @@ def _template() -> jinja2.Template:
         "plot": plots,
         "BASELINES": BASELINES,
         "ENOUGH": ENOUGH,
+        "LEAST": LEAST,
         "RAW": RAW,
         "metric": plots.metric,
         "many": many,
         "slices": slices,
+        "too_few": too_few,
     }
     return environment.get_template("report.html")
 
@@ -218,6 +221,16 @@ def slices(runs: Sequence[plots.Run]) -> dict[str, list[plots.Row]]:
         n = next(part["n"] for part in parts if part)
         by_column.setdefault(column, []).append({"value": value, "n": n, "runs": parts})
     return by_column
+
+
+def too_few(report: Report) -> list[str]:
+    """Returns what is of too few users for any conclusion, with their number, as `Recall (3)`."""
+    if not report["runs"]:
+        return []
+    first, k = report["runs"][0], report["k"]
+    counts = {"all users": first["n"]}
+    counts |= {word: plots.metric(first, name, k)["n"] for word, name in (("Recall", "recall"), ("SVR", "svr_upper"))}
+    return [f"{word} ({n})" for word, n in counts.items() if n and n < LEAST]
 
 
 def finding(reports: Sequence[Report]) -> plots.Row | None:

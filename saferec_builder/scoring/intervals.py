@@ -28,6 +28,7 @@ SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate",
 TAIL = 0.025  # on each side of an interval
 WEIGHTED = "_weighted"  # suffix of the names of weighted means
 WITHIN = {"svr": "svr_upper", f"svr{WEIGHTED}": f"svr_upper{WEIGHTED}"}  # metric -> one that is never smaller
+LEAST = 6  # users for any conclusion: with five, all differ to one side by chance in 2 * .5^5 = .0625 of cases
 FEW = 40  # with fewer users neither a bootstrap nor the gamma interval covers the truth often enough
 # effective number of users with anything but 0 from which a mean difference is nearly normal, and from which recall is
 # resampled: so its interval covers the truth in .92 of worlds at least; resampled with fewer, too, in .74

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import NotRequired, TypedDict
 
-from saferec_builder.scoring.intervals import Interval
+from saferec_builder.scoring.intervals import LEAST, Interval
 from saferec_builder.scoring.linear_text import ENOUGH
 from training.evaluation import baselines, population
 from training.evaluation.paper_metrics import Intervals
@@ -18,7 +18,6 @@ BESIDE = ("mentioned_unsafe", "mentioned_unsafe_upper")
 FORM = ("not_in_catalog", "duplicate", "invalid", "length")
 ALL, REST = "all users", "users of no slice"
 FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # columns for slices, and for differences to the guard
-LEAST = 6  # users for any conclusion: with five, all differ to one side by chance in 2 * .5^5 = .0625 of cases
 WIDE = 110  # characters per line
 ALIKE = 0.5  # if mean list lengths differ by more items, metrics divided by k are not comparable
 

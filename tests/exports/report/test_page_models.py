@@ -63,6 +63,17 @@ def test_an_svr_that_can_only_be_zero_is_told(workspace: store.Workspace, tmp_pa
         assert (note in text_of(html)) == is_told
 
 
+def test_a_chart_of_too_few_users_says_so_above_it(workspace: store.Workspace, tmp_path: Path) -> None:
+    """The chart of five users stood there like any other, while `evaluate` said it in its first line."""
+    note = "Too few users for any conclusion (fewer than 6): "
+    for users, sensitive, expected in ((5, 4, "all users (5), Recall (5), SVR (4)."), (9, 4, "SVR (4)."), (9, 6, None)):
+        scores = run("mine") | {"n": users}
+        scores["metrics"]["recall@10"]["n"], scores["metrics"]["svr_upper@10"]["n"] = users, sensitive
+        html = page.render(gather(workspace) | {"runs": [page.read_runs(results(tmp_path, scores))]})
+        above = text_of(html.split('<svg class="plane')[0])
+        assert (note + expected in above) if expected else note not in above
+
+
 def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: store.Workspace, cli: Cli) -> None:
     """Every file without a certain sentence was said to have shown results of models, even an empty file."""
     args = ["report", "-C", workspace.root]
