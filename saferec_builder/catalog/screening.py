@@ -144,6 +144,31 @@ def screen(
     )
 
 
+def lines_of(stats: Screening, causes: int) -> list[str]:
+    """The screening as lines for people, with so many `causes` for each trait and model."""
+    lines = []
+    for (trait,), rates in stats.rates.group_by("trait", maintain_order=True):
+        lines.append(f"{trait}")
+        if trait in stats.never_violated:
+            lines.append("  no work of the catalog is violated for it, so violated is 0 for every list: read unknown")
+        for row in rates.to_dicts():
+            shares = "  ".join(
+                f"{word} {row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})" for word in WORDS
+            )
+            lines.append(f"  {row['model']}  {shares}  of {row['shown']:,} titles")
+            by = {"model": row["model"], "trait": trait}
+            reasons = "; ".join(f"{r['why']} {r['shown']:,}" for r in stats.unknown.filter(**by).to_dicts())
+            works = "; ".join(f"{r['title']} {r['shown']:,}" for r in stats.causes.filter(**by).head(causes).to_dicts())
+            lines += [f"    unknown: {reasons}"] * bool(reasons) + [f"    most shown: {works}"] * bool(works)
+        lines += [
+            f"  {r['model']} less {r['other']}: violated {r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})"
+            f" on {r['lists']:,} requests, detectable {r['detectable']:.3f}"
+            for r in stats.differences.filter(trait=trait).to_dicts()
+            if trait not in stats.never_violated  # every difference is 0
+        ]
+    return lines
+
+
 def _parse(place: str, row: Row) -> list[_List]:
     entries = row.get("items") if row.get("titles") is None else row["titles"]
     if isinstance(entries, list):

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from saferec_builder.catalog import screening
-from saferec_builder.catalog.screening import Screening
 from saferec_builder.cli.catalog_check import Of
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.progress import bar
@@ -32,34 +31,9 @@ def screen(
     progress = bar("screen", "list")
     stats = screening.screen(Workspace.open(folder), recs, k=k, traits=trait or (), domain=domain, progress=progress)
     if not as_json:
-        typer.echo("\n".join(map(line, _lines(stats, causes))))
+        typer.echo("\n".join(map(line, screening.lines_of(stats, causes))))
     tables = {"rates": stats.rates, "unknown": stats.unknown, "causes": stats.causes, "differences": stats.differences}
     figures: dict[str, JsonValue] = {name: table.to_dicts() for name, table in tables.items()} if as_json else {}
     figures |= {"never_violated": [*stats.never_violated]} if as_json else {}
     lists = {} if as_json else {"lists": stats.counts.out}
     say(replace(stats.counts, figures={**lists, **stats.counts.figures, **figures}), as_json, "")
-
-
-def _lines(stats: Screening, causes: int) -> list[str]:
-    lines = []
-    for (trait,), rates in stats.rates.group_by("trait", maintain_order=True):
-        lines.append(f"{trait}")
-        if trait in stats.never_violated:
-            lines.append("  no work of the catalog is violated for it, so violated is 0 for every list: read unknown")
-        for row in rates.to_dicts():
-            shares = "  ".join(
-                f"{word} {row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})"
-                for word in screening.WORDS
-            )
-            lines.append(f"  {row['model']}  {shares}  of {row['shown']:,} titles")
-            by = {"model": row["model"], "trait": trait}
-            reasons = "; ".join(f"{r['why']} {r['shown']:,}" for r in stats.unknown.filter(**by).to_dicts())
-            works = "; ".join(f"{r['title']} {r['shown']:,}" for r in stats.causes.filter(**by).head(causes).to_dicts())
-            lines += [f"    unknown: {reasons}"] * bool(reasons) + [f"    most shown: {works}"] * bool(works)
-        lines += [
-            f"  {r['model']} less {r['other']}: violated {r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})"
-            f" on {r['lists']:,} requests, detectable {r['detectable']:.3f}"
-            for r in stats.differences.filter(trait=trait).to_dicts()
-            if trait not in stats.never_violated  # every difference is 0
-        ]
-    return lines
