@@ -50,7 +50,7 @@ def _add(sub: argparse.ArgumentParser, verb: str) -> None:
         one = sub.add_mutually_exclusive_group(required=True)
         one.add_argument("--model", metavar="NAME|PATH", help="of a trained model")
         answers = 'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
-        one.add_argument("--predictions", metavar="FILE", nargs="+", help=answers)
+        one.add_argument("--predictions", metavar="FILE", nargs="+", action="extend", help=answers)
         server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
         sub.add_argument("--server", metavar="URL", help=server)
         remote = "the requests may be sent to a --server that is not this machine"

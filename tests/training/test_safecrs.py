@@ -228,6 +228,12 @@ def test_a_seed_that_no_generator_takes_is_said(capsys) -> None:
     assert safecrs.parser().parse_args([*words, "7"]).seed == 7
 
 
+def test_each_predictions_option_adds_its_files() -> None:
+    """The first file was passed over without a word."""
+    words = "evaluate --release r --output o --predictions a b --predictions c".split()
+    assert safecrs.parser().parse_args(words).predictions == ["a", "b", "c"]
+
+
 def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch, capsys) -> None:
     def exit_code(fault: BaseException) -> int:
         def verb(_: Any) -> None:
