@@ -78,9 +78,9 @@ class Forgotten:
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
             verb = "would leave" if self.dry else "will leave"
             return (
-                f"forget: nobody here is meant by {', '.join(unmet[:5])}: if that is how a source or release spells it,"
-                f" mining {verb} them out; if not, run it again with the right spelling (a name that nobody has does no"
-                " harm)"
+                f"forget: nobody here is meant by {', '.join(unmet[:5])}, so nothing was erased for it: if that is how"
+                f" a source or release spells it, mining {verb} them out; if it is a typo, run it again with the right"
+                " spelling (that the name is kept does no harm, as nobody has it)"
             )
         for paths, finding in ((self.files, "still named in"), (self.unread, "nobody can read")):
             if paths and not self.dry:
@@ -225,12 +225,18 @@ def _erase(
     wishes.drop_erased(ws)
     resumed = len({conversation for conversation, _ in erasure.revisions}) if again else 0
     todo = _todo(ws, erasure, emptied, team=bool(to))
-    for leftover in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
-        leftover.unlink(missing_ok=True)  # after `todo`, which names the page
+    page = [ws.root / PAGE] * _anybody(erasure)  # deleted after `todo`, which names it
+    for leftover in (*page, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
+        leftover.unlink(missing_ok=True)
     paths, unread = places.files_naming(ws, erasure, copies, progress)
     result = Forgotten([], counts, paths, emptied, todo, False, resumed, unread)
     (ws.root / FORGETTING).unlink(missing_ok=True)
     return result
+
+
+def _anybody(erasure: Erasure) -> bool:
+    """Whether somebody who is or was here is meant; else the names are only kept, and nothing shows them."""
+    return bool(erasure.revisions or erasure.before)
 
 
 # ---- what this program cannot reach
@@ -244,10 +250,10 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
             "the key file is missing, so whoever was forgotten by an id of their source cannot be recognised there"
         )
         todo.append(f"{', '.join(unkeyed)}: {problem}: put it back and run this again, or delete the release")
+    if not _anybody(erasure):
+        return todo
     if (ws.root / PAGE).exists():
         todo.append(f"{PAGE}, which is deleted too, as it shows conversations: `saferec-build report` writes it again")
-    if not (erasure.revisions or erasure.before):
-        return todo
     mined = sorted({name for _, name in erasure.inputs})
     todo += [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
     if any(source == Source.reddit for source, _ in erasure.inputs):

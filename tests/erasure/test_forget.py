@@ -339,6 +339,12 @@ def test_of_a_hundred_wishes_each_receipt_is_right(workspace: store.Workspace) -
     assert repeated.receipts[0].before and repeated.receipts[0].conversations == []
 
 
+def test_a_typo_keeps_the_page_and_a_name_beside_it_does_not(ws: store.Workspace) -> None:
+    (page := ws.root / "report.html").write_text("<p>It shows conversations</p>")
+    assert stage.forget(ws, "c0l1", dry=True).outside == stage.forget(ws, "c0l1").outside == [] and page.exists()
+    assert stage.forget(ws, ["c0l2", "c001"]).outside and not page.exists()
+
+
 def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli) -> None:
     result = cli("forget", "c0l1", "c001", "--source", "messages", "-C", ws.root)
     assert result.code == 1 and "nobody here is meant by c0l1" in result.err and "c001: 1 conversation\n" in result.out
@@ -351,6 +357,7 @@ def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli
 def test_a_release_in_which_nobody_can_be_recognised_is_told(ws: store.Workspace, cli: Cli) -> None:
     """Whom an id of a source means, only the key file tells: a release put back without it was passed over silently."""
     (key := ws.releases / "1.0.0.key.parquet").rename(ws.root / "key")
+    (ws.root / "report.html").unlink()  # else it is told, too
     options: tuple[str, ...]
     for options in (("--dry-run",), ()):
         told = cli("forget", "elsewhere", *options, "-C", ws.root, "--json").json["do_1"]

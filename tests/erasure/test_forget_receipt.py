@@ -49,7 +49,8 @@ def test_the_first_thing_to_look_at_is_said(done: stage.Forgotten, tmp_path: Pat
     assert replace(two, unread=[]).fault is None
     for dry, verb in ((True, "would leave"), (False, "will leave")):
         unmet = replace(done, receipts=[*done.receipts, Receipt("x", [], False)], dry=dry)
-        assert f"nobody here is meant by x: if that is how a source or release spells it, mining {verb}" in unmet.fault
+        assert "nobody here is meant by x, so nothing was erased for it: if that is how a source" in unmet.fault
+        assert f"mining {verb} them out; if it is a typo, run it again" in unmet.fault
 
 
 def test_two_erasures_are_told_as_one(done: stage.Forgotten, tmp_path: Path) -> None:
