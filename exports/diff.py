@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,7 @@ from annotation import aggregation
 from annotation.careless_reviewers import log_choose
 from exports.folder import facts_of
 from exports.required_version_bump import KEYS, Draft, changes, keys, moves, table, terms
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 
@@ -32,10 +33,18 @@ _UNIT = ["conversation", "trait"]
 REFILL = (
     "lists are refilled by what people in train accepted: a row that is new, gone or changed there can change others"
 )
+_DECIDED = ["present", "absent"]
+_OF_THE_TRAIT = ["agreement", "certificate"]  # columns of a label that say how well its trait is labelled
 IN_BOTH = (
     "labels that flipped, of those in both versions (a row that either leaves out, as `straddles split`, has none):"
 )
 Row = dict[str, Any]
+
+
+class _Labels(TypedDict):
+    lost: dict[str, int]
+    gained: dict[str, int]
+    trait_alone: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,9 @@ class Difference:
     columns: dict[str, dict[str, int]]  # config -> column -> rows that differ in it
     flips: dict[str, dict[str, int]]  # trait -> "present -> absent" -> labels
     flipped: list[Row]  # conversation, trait, from, to, other_reviews, reviews (_with_reviews)
+    lost: dict[str, int]  # "present -> unresolved" -> labels that only the older version decided
+    gained: dict[str, int]  # "unresolved -> present" -> labels that only the later one decided
+    trait_alone: int  # changed labels that differ in nothing but the figures of their trait (_OF_THE_TRAIT)
     agreement: dict[str, list[float | None]]  # trait -> alpha before and after
     alarms: list[Row]  # kind; `silent`: what, labels; `unresolved`: name, changed, of (labels); else also p
     metrics: dict[str, list[float | None]] | None = None  # of a model's predictions: metric -> before and after
@@ -79,6 +91,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
         columns={config: columns for config, (_, columns) in rows.items() if columns},
         flips=_per_trait(flips),
         flipped=_with_reviews(flips, reviews),
+        **_labels(old, new),
         agreement={trait: [side[trait]["alpha"] if trait in side else None for side in agreed] for trait in traits},
         alarms=[*alarms(pairs, flips, reviews), *unresolved(old, new)],
         metrics=None if predictions is None else _metrics((before, after), predictions, _shared_tests(old, new)),
@@ -90,8 +103,22 @@ def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
     columns = [*_UNIT, "verdict", "basis"]
     old_labels, new_labels = (_columns(table(draft, "labels"), columns) for draft in (old, new))
     both = old_labels.join(new_labels, on=_UNIT, suffix="_new").sort(_UNIT)
-    decided = pl.col("verdict").is_in(["present", "absent"]) & pl.col("verdict_new").is_in(["present", "absent"])
-    return both.filter(decided)
+    return both.filter(pl.col("verdict").is_in(_DECIDED) & pl.col("verdict_new").is_in(_DECIDED))
+
+
+def _labels(old: Draft, new: Draft) -> _Labels:
+    """Returns what `flips` and `columns` do not tell about the labels that both releases hold."""
+    older, newer = (table(draft, "labels") for draft in (old, new))
+    both = older.join(newer, on=_UNIT, suffix="_new")
+    verdict, verdict_new = (pl.col(name).cast(pl.String).fill_null("unresolved") for name in ("verdict", "verdict_new"))
+    was, now = verdict.is_in(_DECIDED), verdict_new.is_in(_DECIDED)
+    kinds = both.select(kind=pl.format("{} -> {}", verdict, verdict_new), lost=was & ~now, gained=~was & now)
+    lost, gained = (kinds.filter(name)["kind"].value_counts().sort("kind").rows() for name in ("lost", "gained"))
+    shared = [c for c in older.columns if c in newer.columns and c not in _UNIT]
+    differs = both.select(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)
+    others = [c for c in shared if c not in _OF_THE_TRAIT]
+    alone = differs.filter(pl.any_horizontal(pl.all()), ~pl.any_horizontal(pl.lit(False), *others)).height
+    return _Labels(lost=dict(lost), gained=dict(gained), trait_alone=alone)
 
 
 def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
@@ -311,6 +338,9 @@ def as_text(difference: Difference) -> str:
             columns = ", ".join(f"{name} {n:,}" for name, n in difference.columns.get(config, {}).items())
             counts = ", ".join(f"{count:,} {kind}" for kind, count in rows.items())
             lines.append(f"- {config}: {counts}" + (f" (by column: {columns})" if columns else ""))
+    if difference.trait_alone:
+        of_trait = " and ".join(_OF_THE_TRAIT)
+        lines.append(f"- of the labels changed, {difference.trait_alone:,} only in the {of_trait} of their trait")
     if any("completion" in difference.columns.get(config, {}) for config in ("sft", "sft_raw")):
         lines.append(f"- {REFILL}")
     if difference.flips:
@@ -319,6 +349,10 @@ def as_text(difference: Difference) -> str:
         lines.append("- no label flipped between present and absent")
     for trait, kinds in difference.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
+    for change, kinds in (("lost their verdict", difference.lost), ("got a verdict", difference.gained)):
+        if kinds:
+            labels = many(sum(kinds.values()), "label", "labels")
+            lines.append(f"- {labels} {change}: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}")
     alphas = {f"agreement on {trait}": tuple(map(_number, pair)) for trait, pair in difference.agreement.items()}
     metrics = {name: tuple(map(_number, pair)) for name, pair in (difference.metrics or {}).items()}
     moved = {name: pair for name, pair in alphas.items() if pair[0] != pair[1]} | metrics

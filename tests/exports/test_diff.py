@@ -201,7 +201,9 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert cli("release", "1.0.1", "-C", ws.root).code == 0
     changed = cli("diff", "1.0.0", "1.0.1", "-C", ws.root).out  # it named no column
     assert "- labels: 0 added, 0 removed, 40 changed (by column: verdict 2, method 2, certificate 40)\n" in changed
-    assert "- no label flipped between present and absent\n" in changed and diff.IN_BOTH not in changed
+    assert "- of the labels changed, 38 only in the agreement and certificate of their trait\n" in changed
+    assert "- no label flipped between present and absent\n- 2 labels lost their verdict: 2 absent" in changed
+    assert diff.IN_BOTH not in changed
     store.append(ws, tables.LABELS, world_.labels(relabelled))
     store.append(ws, tables.REVIEWS, reviews(rows[1:2], "x", "absent", who="bo"))
     assert cli("release", "1.0.2", "-C", ws.root).code == 1  # a new review is a new row: not a patch
