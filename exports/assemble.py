@@ -64,6 +64,7 @@ class Assembled:
     taxonomy: bytes
     starts: released_ids.Starts  # exact: the manifest states only days
     certificate: Certificate | None
+    too_few: dict[str, int]  # withheld traits -> people who have them
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     facts = manifest_facts.facts(ws, content, proposals) | base.facts
     facts |= _facts(chosen, options, canary.guid(ws, content.name), stated)
     origins = provenance.origins(proposals, base.kept, snapshot.catalog_rows, base.reviews)
-    taxonomy = _taxonomy(ws).read_bytes()
-    return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, stated[1])
+    taxonomy, few = _taxonomy(ws).read_bytes(), chosen.too_few
+    return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, stated[1], few)
 
 
 def _taxonomy(ws: Workspace) -> Path:

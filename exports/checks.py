@@ -207,6 +207,13 @@ def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str],
     return {slug: counts.get(slug, 0) for slug in slugs if counts.get(slug, 0) < least}
 
 
+def named_few(people: Mapping[str, int]) -> str:
+    """Returns the result of `small_groups` in words: traits that nobody has cost nothing, and are one number."""
+    named = [f"{trait} {count:,}" for trait, count in people.items() if count]
+    nobodys = len(people) - len(named)
+    return ", ".join([*named, *[f"{nobodys:,} that nobody has"] * bool(nobodys)]) or "none"
+
+
 Found = tuple[int, int, str]  # start, end, kind
 SURE = frozenset({"email", "phone", "ip", "card", "handle", "address"})
 

@@ -13,6 +13,7 @@ from exports import (
     diff as differences,
     folder as files,
     formats,
+    injection,
     linkage,
     provenance,
     publish as publishing,
@@ -40,6 +41,7 @@ class Release:
     # linkage.worst of a new release, for the sources whose texts stay out
     found_again: dict[str, tuple[int, int]] = field(default_factory=dict)
     advice: str | None = None  # what to do about the splits
+    too_few: dict[str, int] = field(default_factory=dict)  # of one just made: withheld traits -> people who have them
 
     @classmethod
     def open(cls, folder: Path | str) -> "Release":
@@ -70,6 +72,21 @@ class Release:
         told = pl.concat_list("traits", "late_traits").list.len() > 0
         clear = pl.col("safe_truth").list.len() > 0
         return not path.is_file() or pl.scan_parquet(path, glob=False).filter(told, clear).head(1).collect().is_empty()
+
+    @property
+    def remarks(self) -> dict[str, str]:
+        """What its owner should know before passing it on, in words."""
+        facts, remarks = self.manifest, dict[str, str]()
+        if (rare := facts["combinations"]) and rare["withheld"]:
+            people = f"{rare['withheld_of']} people (fewer than {rare['k']} people share theirs)"
+            remarks["withheld_labels"] = f"{rare['withheld']} of {rare['traits']}, {people}"
+        if shortage := injection.shortage(facts):
+            remarks["no_clear_item"] = shortage
+        if not facts["licence"]:
+            remarks["licence"] = "no licence was declared by its owner: set [dataset] licence in saferec.toml"
+        if facts["parent"] and not facts["changes"]:
+            remarks["the_same_again"] = f"nothing changed since {facts['parent']}: no row, no column, no meaning"
+        return remarks
 
     def verify(self) -> proof.Verified:
         """Checks every file against SHA256SUMS and the manifest; raises ReleaseError for the first fault."""
@@ -123,7 +140,7 @@ def release(
         append(ws, tables.DROPS, assembled.drops)
     folder, silent = ws.releases / version, assembled.content.silent
     found = linkage.worst(ws, folder, silent) if new and silent else {}
-    return Release(folder, facts, new, found, _advice(facts, ws.config.splits, found))
+    return Release(folder, facts, new, found, _advice(facts, ws.config.splits, found), assembled.too_few)
 
 
 def _advice(facts: Facts, shares: config.Splits, found: Mapping[str, tuple[int, int]]) -> str | None:

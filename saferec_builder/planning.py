@@ -158,16 +158,13 @@ def lines_of(plan: Plan) -> list[str]:
     for row in plan.lookups.to_dicts():
         count = f"{row['answers']:>6} in answers  {row['waiting']:>6} waiting"
         lines.append(f"{count}  {titles.dated(row)} [{row['domain']}]")
-    too_few = [f"{trait} {people:,}" for trait, people in plan.too_few_people.items() if people]
-    without_people = len(plan.too_few_people) - len(too_few)
-    too_few += [f"{without_people} that nobody has"] * bool(without_people)
     return [
         *lines,
         f"  waiting: {plan.waiting:,} times an item of a conversation is unknown for a trait of its seeker",
         f"  items in answers of requests without a withheld trait: {plan.items_in_answers:,}",
         f"  of these unknown for every trait: {plan.items_without_a_settled_trait:,}",
         f"  unknown verdicts on these items, of one for each trait: {100 * plan.share_of_verdicts_unknown:.1f} %",
-        f"  withheld traits, of too few people ([release] min_seekers): {', '.join(too_few) or 'none'}",
+        f"  withheld traits, of too few people ([release] min_seekers): {checks.named_few(plan.too_few_people)}",
     ]
 
 

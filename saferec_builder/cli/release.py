@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from exports import build_rows, checks, injection, release as stage
+from exports import build_rows, checks, release as stage
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
@@ -54,15 +54,13 @@ def release(
     figures |= {"in_conversations_only": {**no_rows}} if no_rows or as_json else {}
     unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
-    figures |= {"safety_rows": facts["safety_rows"], "withheld_traits": facts["withheld"], "changes": facts["changes"]}
+    withheld = "withheld_traits" if as_json else "withheld traits, of too few people"
+    figures |= {"safety_rows": facts["safety_rows"]}
+    figures |= {withheld: facts["withheld"] if as_json else checks.named_few(made.too_few)}
+    figures |= {"changes": facts["changes"]}
     advice = UNMEASURED + ", or give --inject all" * (inject != "all")
     figures |= {"safety_is_not_measured": advice} if made.unmeasured else {}
-    if (rare := facts["combinations"]) and rare["withheld"]:
-        note = f"(fewer than {rare['k']} people share theirs)"
-        figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {note}"}
-    figures |= {"no_clear_item": shortage} if (shortage := injection.shortage(facts)) else {}
-    if not facts["licence"]:
-        figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
+    figures |= made.remarks
     size = made.rows["conversations"]
     say(Counts("release", size * made.new, size * (not made.new), dropped, figures), as_json, "conversations")
     onward(ws, as_json or bool(made.advice))

@@ -59,6 +59,16 @@ def test_a_test_split_without_a_safety_row_is_named(workspace: store.Workspace, 
     assert "no safety row is in the test split" in out and "give --inject all" not in out
 
 
+def test_a_version_in_which_nothing_changed_says_so(released: store.Workspace, cli) -> None:
+    again = "  the same again: nothing changed since 1.0.0: no row, no column, no meaning\n"
+    assert again not in cli("release", "1.0.0", "-C", released.root).out
+    out = cli("release", "1.0.1", "-C", released.root).out
+    assert again in out
+    # all 15 words of the list looked alike, and one of them cost conversations
+    assert "  withheld traits, of too few people: 19 that nobody has\n" in out
+    assert len(cli("release", "1.0.1", "-C", released.root, "--json").json["withheld_traits"]) == 19
+
+
 @pytest.mark.slow
 def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace, tmp_path: Path) -> None:
     rows, labels = world.requests()
