@@ -52,7 +52,7 @@ def send(
             pages = {key: server.page_of(task) for key, task in tasks.items() if key not in ledger.there}
             sent_pages.keep(state.ws, [sheet for sheet in expected if sheet.key in pages], pages, state.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
-        done.skipped += len(answered)
+        done.already_there += len(answered)
         # over all projects of a person: with another number of cards a task may be in another project
         resent = {base_id(sheet.key) for *_, expected in holdings for sheet in expected}
         copies = Counter(base_id(key) for _, ledger, _ in holdings for key in ledger.there)
@@ -60,7 +60,7 @@ def send(
         for project, ledger, expected in holdings:
             outdated = sent_pages.outdated(ledger.there, {sheet.key for sheet in expected}, resent, assigned, current)
             done.taken_back += sync.withdraw(server, project.id, outdated, ledger)
-        sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
+        sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "already_there")}
     for name, n in _take_back(state, server, assigned, revoked, ledgers).items():
         counts = sent.setdefault(name, {})
         counts["taken_back"] = counts.get("taken_back", 0) + n

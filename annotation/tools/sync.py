@@ -75,7 +75,7 @@ class Pushed:
     """What a push did with the tasks of a reviewer."""
 
     added: int = 0
-    skipped: int = 0
+    already_there: int = 0  # in words that are not those of the button Skip
     found: int = 0  # on the server, but not in the ledger
     edited: int = 0  # projects that show another page than was sent; a new one is created in their place
     gone: int = 0  # in the ledger, but not on the server any more
@@ -97,7 +97,7 @@ def push(
     done = Pushed() if done is None else done
     settled(server, project, ledger, done)
     new = [key for key in tasks if key not in ledger.there]
-    done.skipped += len(tasks) - len(new)
+    done.already_there += len(tasks) - len(new)
     for start in range(0, len(new), server.chunk):
         _send(server, project, {key: tasks[key] for key in new[start : start + server.chunk]}, ledger, done, quiet)
     settled(server, project, ledger, done)

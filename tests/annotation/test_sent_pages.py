@@ -38,7 +38,7 @@ def test_what_was_answered_on_an_edited_page_is_asked_anew(ws, review, memory, m
     memory.answer(second, Verdict())
     memory.answer(open_for(memory, "bo")[0], Verdict())
     if mended == "by the next push":
-        assert review("push", *ALL)["sent"]["ann"] == {"added": 2, "skipped": 1, "edited": 1, "taken_back": 2}
+        assert review("push", *ALL)["sent"]["ann"] == {"added": 2, "already_there": 1, "edited": 1, "taken_back": 2}
         result = review("pull")
         assert "edited_projects" not in result  # she has another project
     else:
@@ -118,13 +118,13 @@ def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
     propose(ws, "c2", ("gore", "long way"))
     memory.answer(of(memory, "ann", "c2"), Verdict())
     sent = review("push", *TWO)["sent"]
-    assert sent["bo"] == {"added": 1, "skipped": 1, "taken_back": 1}
-    assert sent["ann"] == {"added": 0, "skipped": 2}
+    assert sent["bo"] == {"added": 1, "already_there": 1, "taken_back": 1}
+    assert sent["ann"] == {"added": 0, "already_there": 2}
     assert asked(memory, "c2") == {("ann", "accidents_disasters"), ("bo", "accidents_disasters", "gore")}
     assert asked(memory, "c1") == {("ann", "gore"), ("bo", "gore")}
-    assert {(counts["added"], counts["skipped"]) for counts in review("push", *TWO)["sent"].values()} == {(0, 2)}
+    assert {(counts["added"], counts["already_there"]) for counts in review("push", *TWO)["sent"].values()} == {(0, 2)}
     assert review("pull")["added"] == 2  # the answer counts, and ann is not asked again
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
 
 
 def test_a_task_that_somebody_else_answered_is_asked_of_its_reader_again(ws, review, memory) -> None:
@@ -136,14 +136,14 @@ def test_a_task_that_somebody_else_answered_is_asked_of_its_reader_again(ws, rev
         memory.answer(open_task, Verdict())
         assert review("pull")["dropped"] == {"not assigned": n}
         propose(ws, "c2", *[("gore", "long way")] * (n - 1))
-        assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "skipped": 1}
-        assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}
+        assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "already_there": 1}
+        assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 2}
     memory.answer(*open_for(memory, "ann", "c2"), Verdict())
     propose(ws, "c2", ("needles", "crash"))
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}  # this answer is her own
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 2}  # this answer is her own
     assert review("pull")["dropped"] == {"not assigned": 2} and ("ann", "c2") in rows(ws)
     assert gather(ws).left_out == {"not assigned": 4}  # what the boss said is kept, and counts nowhere
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
 
 
 def test_an_answer_after_one_that_was_rejected_is_not_asked_again(ws, review, memory) -> None:
@@ -155,9 +155,9 @@ def test_an_answer_after_one_that_was_rejected_is_not_asked_again(ws, review, me
     assert review("push", *TWO)["sent"]["ann"]["added"] == 1
     memory.answer(*open_for(memory, "ann", "c2"), Verdict())
     propose(ws, "c2", ("gore", "long way"))
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 2}
     assert review("pull")["dropped"] == {}
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
 
 
 def test_a_warning_reaches_a_task_that_is_open(ws, review, memory) -> None:
@@ -167,11 +167,11 @@ def test_a_warning_reaches_a_task_that_is_open(ws, review, memory) -> None:
     (ws.root / "gold.jsonl").write_text('{"conversation": "c3", "traits": ["torture"]}\n')
     review_settings(ws.root, gold="gold.jsonl")
     assert [*review("push", *ALL)["sent"].values()] == [
-        {"added": 0, "skipped": 4},
-        {"added": 1, "skipped": 3, "taken_back": 1},
+        {"added": 0, "already_there": 4},
+        {"added": 1, "already_there": 3, "taken_back": 1},
     ]
     assert memory.held[of(memory, "bo", "c3")][1]["ask"].startswith("May be hard to read. You may leave it.\n")
-    assert [*review("push", *ALL)["sent"].values()] == [{"added": 0, "skipped": 4}] * 2
+    assert [*review("push", *ALL)["sent"].values()] == [{"added": 0, "already_there": 4}] * 2
 
 
 def test_a_task_with_more_cards_than_its_project_takes_lies_in_the_other_one_only(
@@ -184,6 +184,6 @@ def test_a_task_with_more_cards_than_its_project_takes_lies_in_the_other_one_onl
     memory.answer(of(memory, "ann", "c1"), Verdict())
     propose(ws, "c1", ("horror_scares", "blood"))
     sent = review("push", *TWO)["sent"]
-    assert sent == {"ann": {"added": 0, "skipped": 2}, "bo": {"added": 1, "skipped": 1, "taken_back": 1}}
+    assert sent == {"ann": {"added": 0, "already_there": 2}, "bo": {"added": 1, "already_there": 1, "taken_back": 1}}
     traits = ("gore", "needles", "spiders_snakes")
     assert asked(memory, "c1") == {("ann", *traits), ("bo", *sorted([*traits, "horror_scares"]))}

@@ -78,8 +78,8 @@ def test_each_person_has_a_project_without_their_name_and_what_is_there_is_known
     with pytest.raises(ReviewError, match="^memory holds nothing of this workspace: run `saferec-build review push` "):
         servers.fetch(gather(ws), memory)
     pushed = review("push", *TWO)
-    assert pushed["sent"] == {name: {"added": 2, "skipped": 0} for name in ("ann", "bo")}
-    assert review("push", *TWO)["sent"] == {name: {"added": 0, "skipped": 2} for name in ("ann", "bo")}
+    assert pushed["sent"] == {name: {"added": 2, "already_there": 0} for name in ("ann", "bo")}
+    assert review("push", *TWO)["sent"] == {name: {"added": 0, "already_there": 2} for name in ("ann", "bo")}
     secret = ws.secret.hex()
     mark = f"saferec-builder {tables.digest('workspace', secret)}"
     marks = {name: f"{mark} {tables.digest('reviewer', name, secret)}" for name in ("ann", "bo")}
@@ -114,7 +114,7 @@ def test_what_is_withheld_is_taken_back_with_its_answers_where_it_is_erased(ws, 
             memory.answer(remote, Verdict())
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
     opt_outs.opt_out(ws, "bo", "accidents_disasters")
-    sent = {"ann": {"taken_back": 1}, "bo": {"taken_back": 2}, "di": {"added": 1, "skipped": 0}}
+    sent = {"ann": {"taken_back": 1}, "bo": {"taken_back": 2}, "di": {"added": 1, "already_there": 0}}
     assert review("push", *DI, "--all")["sent"] == sent
     left = [("ann", "c2"), ("ann", "c3"), ("ann", "c4"), ("bo", "c3"), ("bo", "c4"), ("di", "c2")]
     assert memory.tasks() == dict.fromkeys(left, 1)
@@ -176,9 +176,9 @@ def test_what_a_restored_server_holds_again_is_known_to_be_there(
     review("push", *TWO)
     ids = {base_id(task["key"]) for _, task, _ in memory.held.values()}
     memory.held, memory.number = {}, 0
-    assert review("push", *TWO)["sent"]["bo"] == {"added": 2, "skipped": 0, "gone": 2}
+    assert review("push", *TWO)["sent"]["bo"] == {"added": 2, "already_there": 0, "gone": 2}
     assert on_team_servers(ws, ids).height == 4
-    assert review("push", *TWO)["sent"]["bo"] == {"added": 0, "skipped": 2}
+    assert review("push", *TWO)["sent"]["bo"] == {"added": 0, "already_there": 2}
 
 
 @pytest.mark.slow
@@ -202,8 +202,8 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
     memory.answers[done] = Verdict()
     monkeypatch.setattr(Memory, "place", lambda self, mark, role, cards: f"{mark} cards {role}")
     sent = review("push", *TWO)["sent"]
-    assert sent["ann"] == {"added": 1, "skipped": 1, "taken_back": 1}
-    assert sent["bo"] == {"added": 2, "skipped": 0, "taken_back": 2} and len(sent) == 2
+    assert sent["ann"] == {"added": 1, "already_there": 1, "taken_back": 1}
+    assert sent["bo"] == {"added": 2, "already_there": 0, "taken_back": 2} and len(sent) == 2
     assert sorted(task["asked"] for task in tasks(memory, "ann")) == [["accidents_disasters"], ["gore"]]
     assert done in memory.held  # still in its place
     review("pull")

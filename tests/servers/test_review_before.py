@@ -46,8 +46,8 @@ def test_a_server_of_before_goes_on(tmp_path, label_studio, cli):
     assert pull() == (5, {}, 3)
     sent = cli("review", "push", *ALL, *options).json
     assert sent["added"] == 0  # no new reviewer
-    assert sent["sent"]["ann"] == {"added": 2, "skipped": 0, "taken_back": 2}  # on a page with cards
-    assert sent["sent"]["bo"] == {"added": 3, "skipped": 0, "taken_back": 3}
+    assert sent["sent"]["ann"] == {"added": 2, "already_there": 0, "taken_back": 2}  # on a page with cards
+    assert sent["sent"]["bo"] == {"added": 3, "already_there": 0, "taken_back": 3}
     assert pull()[:2] == (0, {})
     new = tool.rest("GET", "/api/tasks", project=tool.projects("ann")[-1].id, fields="all")["tasks"]
     assert len(new) == 2

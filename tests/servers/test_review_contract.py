@@ -138,7 +138,7 @@ def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cl
     if tool.name in OWN:  # nothing is open any more
         assert sent.get("rows", sent.get("open")) in ({}, {"ann": 0, "bo": 0})
     else:
-        assert {(n["added"], n["skipped"]) for n in sent["sent"].values()} == {(0, 0)}
+        assert {(n["added"], n["already_there"]) for n in sent["sent"].values()} == {(0, 0)}
 
 
 def test_other_words_for_the_only_trait_are_shown_and_it_goes_round(ws, tool, review):
@@ -186,7 +186,7 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     assert {name: n["taken_back"] for name, n in sent.items() if "taken_back" in n} == {"ann": 2, "bo": 2}
     assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
     again = review("push", "--adjudicator", "cy")  # which changes nothing
-    assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
+    assert again["sent"] == {"cy": {"added": 0, "already_there": 0}}
 
 
 @pytest.mark.slow
@@ -278,7 +278,7 @@ def test_guidelines_that_changed_are_shown_and_an_answer_on_a_page_that_somebody
     result = review("pull")
     assert (result["dropped"], result["edited_projects"]) == ({"changed there": 1}, ["ann"])
     assert {key[:2] for key in rows(ws)} == {("ann", "c1"), ("bo", "c1"), ("bo", "c2")}
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "skipped": 0, "edited": 1}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "already_there": 0, "edited": 1}
     edited, replacement = tool.projects("ann")
     setups = [(each.setup if tool.name == "label-studio" else each.setup[1]) for each in (project, edited, replacement)]
     assert setups[0] == setups[2] != setups[1]

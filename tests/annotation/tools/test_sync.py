@@ -60,7 +60,7 @@ def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one(server):
     server.chunk, server.keys = 1_000, lambda project: requests.append("keys") or []
     assert sync.push(server, "p", sent, sync.Ledger.of(rows, rows.extend)).added == 10_000
     rerun = sync.push(server, "p", sent, sync.Ledger.of(rows, rows.extend))
-    assert (rerun.added, rerun.skipped, len(server.held), requests) == (0, 10_000, 10_000, [])
+    assert (rerun.added, rerun.already_there, len(server.held), requests) == (0, 10_000, 10_000, [])
 
 
 def test_answered_copies_are_kept_and_the_empty_one_goes(server):
@@ -75,7 +75,7 @@ def test_a_task_that_somebody_deleted_is_sent_again_and_said(server):
     sync.push(server, "p", tasks(*"abc"), sync.Ledger.of(rows, rows.extend))
     server.delete("2")
     report = sync.push(server, "p", tasks(*"abc"), sync.Ledger.of(rows, rows.extend))
-    assert (report.gone, report.added, report.skipped) == (1, 1, 2)
+    assert (report.gone, report.added, report.already_there) == (1, 1, 2)
 
 
 def test_what_is_answered_while_tasks_are_taken_back_stays(server):
