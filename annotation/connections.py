@@ -99,4 +99,4 @@ def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Coun
 def stop(ws: Workspace) -> Counts:
     """Stops the workspace's own Label Studio and keeps its data; `added` is 0 if it was not running."""
     stopped = local_label_studio.down(server_folder(ws))
-    return Counts("review down", int(stopped), figures={"stopped": stopped})
+    return Counts("review down", int(stopped), figures={"label_studio": "stopped" if stopped else "was not running"})

@@ -252,6 +252,8 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
         todo.append(f"{', '.join(unkeyed)}: {problem}: put it back and run this again, or delete the release")
     if not _anybody(erasure):
         return todo
+    if review_server.stops_own(ws, erasure.tasks):
+        todo.append("this workspace's Label Studio, which is stopped for it: `saferec-build review up` starts it again")
     if (ws.root / PAGE).exists():
         todo.append(f"{PAGE}, which is deleted too, as it shows conversations: `saferec-build report` writes it again")
     mined = sorted({name for _, name in erasure.inputs})

@@ -27,10 +27,15 @@ def on_team_servers(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
     return matches.filter(~pl.col("place").is_in(_places(_database(ws))))
 
 
+def stops_own(ws: Workspace, tasks: Collection[str]) -> bool:
+    """Whether `erase_own` stops the workspace's own server, if it runs: for any task, as it may be there."""
+    return bool(tasks) and _database(ws).is_file()
+
+
 def erase_own(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> int:
     """Stops the workspace's own server, and deletes the tasks and all rows that refer to them; returns how many."""
     path = _database(ws)
-    if not path.is_file() or not tasks:
+    if not stops_own(ws, tasks):
         return 0
     if not dry:
         managed.down(connections.server_folder(ws))

@@ -137,5 +137,5 @@ def test_our_own_server_is_started_once_and_stopped(ws: store.Workspace, monkeyp
     figures = {"url": URL, "login": "o@x", "passwords": passwords, "reviewers": {"ann": "ann@x"}}
     for added in (1, 0):
         assert connections.start(ws) == Counts("review up", added, 1 - added, figures=figures)
-    for added in (1, 0):
-        assert connections.stop(ws) == Counts("review down", added, figures={"stopped": bool(added)})
+    for added, words in ((1, "stopped"), (0, "was not running")):
+        assert connections.stop(ws) == Counts("review down", added, figures={"label_studio": words})

@@ -99,6 +99,10 @@ def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_pat
     assert todo(Erasure()) == [] and todo(replace(erasure, inputs=[])) == [backups]
     dumps = "dumps of comments that were mined with it, wherever they lie"
     assert todo(erasure) == ["RS", "own", dumps, backups]
+    (ws.root / "label-studio" / "data").mkdir(parents=True)
+    (ws.root / "label-studio" / "data" / "label_studio.sqlite3").touch()
+    own = "this workspace's Label Studio, which is stopped for it"  # `next` was to pull from it
+    assert own not in todo(erasure) and todo(replace(erasure, tasks=["task-1"]))[0] == own
     assert todo(erasure, team=True)[-2:] == ["the database of the review server, its log and backups", backups]
     emptied = ws.releases / "1.0.0", ws.root / "published"
     copies = ["copies of these releases that `publish --to` made", "models that were trained on these releases"]

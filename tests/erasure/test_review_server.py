@@ -51,6 +51,7 @@ def test_their_tasks_go_with_all_that_refers_to_them_and_nothing_else(
     before = rows(database)
     assert review_server.erase_own(workspace, {"task-1"}, dry=True) == 2
     assert review_server.erase_own(workspace, set()) == 0 == review_server.erase_own(workspace, {"task-9"}, dry=True)
+    assert [review_server.stops_own(workspace, tasks) for tasks in ({"task-9"}, set())] == [True, False]
     assert rows(database) == before and (database.parent / "export" / "copy.json").exists()
     assert review_server.erase_own(workspace, {"task-1"}) == 2
     assert rows(database) == {"task": [2, 4], "answer": [11], "draft of": [21], "note": [1, 10]}
