@@ -124,7 +124,7 @@ def test_accounts_are_those_of_our_own_server_or_of_the_settings(ws, review, mon
         connections.account_names(state, own, ["di"])
     invites = list[str]()
     monkeypatch.setattr(Server, "invite", lambda server: invites.append(server.url) or "/u")
-    monkeypatch.setattr(local, "account", lambda folder, facts, server, name: {"email": f"{name}@{folder.name}"})
+    monkeypatch.setattr(local, "account", lambda folder, server, name: {"email": f"{name}@{folder.name}"})
     assert connections.accounts_of(state, own, ["ann", "bo"]) == {n: f"{n}@label-studio" for n in ("ann", "bo")}
     assert invites == [URL]  # the last link that a killed push left is closed
 
