@@ -1,5 +1,6 @@
 """review pull: stores the answers that came back as rows of the table reviews."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -65,9 +66,10 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     waiting = _waiting(state, pulled)
-    figures: dict[str, JsonValue] = {}
+    tasks = _tasks_by(pulled)
+    figures: dict[str, JsonValue] = {"tasks": sum(tasks.values()), "tasks_by": tasks} if tasks else {}
     if isinstance(from_, Files):
-        figures = {"rows_of_files": pulled.rows, "not_answered_yet": waiting}
+        figures |= {"rows_of_files": pulled.rows, "not_answered_yet": waiting}
     figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
     figures |= {"columns_not_read": sorted(pulled.unread)} if pulled.unread else {}
@@ -86,6 +88,12 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         figures |= {"next": f"{'; '.join(advice)}: {remedy}"}
     counts = Counts("review pull", added, skipped, dropped, figures)
     return PullResult(counts, rejected)
+
+
+def _tasks_by(pulled: Pulled) -> dict[str, int]:
+    """Reviewer -> number of tasks with answers of theirs, by which they can check that all of them arrived."""
+    tasks = {(kind, subject, reviewer, role) for kind, subject, _, reviewer, role in pulled.answers}
+    return dict(sorted(Counter(reviewer for _, _, reviewer, _ in tasks).items()))
 
 
 def _waiting(state: ReviewState, pulled: Pulled) -> int:

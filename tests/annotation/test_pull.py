@@ -21,6 +21,8 @@ def test_a_round_of_review(ws: store.Workspace) -> None:
     review_world.Files(ws).answer("ann", absent)
     pulled = pull(ws, Files())  # bo has answered nothing
     assert (pulled.counts.added, pulled.rejected.height, pulled.counts.figures["not_answered_yet"]) == (4, 0, 4)
+    # four answers, by which nobody could check that both tasks had arrived
+    assert (pulled.counts.figures["tasks"], pulled.counts.figures["tasks_by"]) == (2, {"ann": 2})
     review_world.Files(ws).answer("bo", absent)
     assert pull(ws, Files(paths=str(ws.root / "review" / "bo.csv"))).counts.added == 4
 
