@@ -47,8 +47,10 @@ POSTS = pl.Schema(
 _ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}  # the only characters that Reddit's API escapes
 _DELETED = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
 _TIMES = (1_100_000_000, 4_000_000_000)  # Unix seconds in 2004 and 2096
+NO_TIME = "no created_utc"  # a dump of another tool may call it otherwise
 _EXPECTED = {  # reason of a drop -> what a post needs
     "missing field": "expected id and title of a submission, id and body of a comment",
+    NO_TIME: "expected the field created_utc: seconds since 1970, of 2004 or later",
     "wrong time": "created_utc: expected seconds since 1970, of 2004 or later",
 }
 NO_DUMP = "no dump of Reddit"
@@ -166,6 +168,7 @@ def _posts(batch: _Batch, drops: Rows, names: dict[str, str], tally: Tally) -> t
         subreddit="subreddit",
         author=pl.col("author").str.to_lowercase(),
         time="time",
+        dated=pl.col("created_utc").is_not_null(),
         score=pl.col("score").fill_null(0),
         title="title",
         text=pl.when(comment).then("body").otherwise(pl.col("selftext").fill_null("")),
@@ -185,6 +188,8 @@ def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     reason = (
         pl.when(pl.col("post").is_null() | text.is_null() | (pl.col("parent").is_null() & title.is_null()))
         .then(pl.lit("missing field"))
+        .when(~pl.col("dated"))
+        .then(pl.lit(NO_TIME))
         .when(~pl.col("time").is_between(*_TIMES).fill_null(False))
         .then(pl.lit("wrong time"))
         .when(no_text | no_title)

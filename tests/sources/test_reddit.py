@@ -71,6 +71,7 @@ def test_what_is_no_post_has_the_first_reason_that_applies(tmp_path):
     posts = {  # fields -> its reason
         "missing field": [submission(1, id=None), submission(2, title=None), comment(3, "s1", body=None)],
         "wrong time": [submission(4, created_utc=1_099_999_999), comment(5, "s1", created_utc=4_000_000_001)],
+        "no created_utc": [submission(23, created_utc=None), comment(24, "s1", created_utc=None)],
         "deleted text": [
             submission(6, selftext=" [Deleted] "),
             submission(7, title="[removed]"),
@@ -89,9 +90,10 @@ def test_what_is_no_post_has_the_first_reason_that_applies(tmp_path):
     ((frame, drops),) = reddit.read(path, ["MovieSuggestions"], reddit.Tally(), "f")
     assert [drop["reason"] for drop in drops] == [reason for reason, kind in posts.items() for _ in kind]
     assert all(str(drop["detail"]).startswith("created_utc: expected") for drop in drops[3:5])
+    assert all(str(drop["detail"]).startswith("expected the field created_utc") for drop in drops[5:7])
     kept = frame.select("post", "link", "parent", "author", "time", "score", "text", "place").rows()
     assert kept == [
-        ("t3_s20", "t3_s20", None, "asker20", 1_100_000_000, 12, "", "f:15"),
-        ("t1_c21", "t3_s1", "t3_s1", "helper21", 4_000_000_000, 0, "Try Heat (1995), number 21.", "f:16"),
-        ("t1_c22", "t3_s1", "t3_s1", "abbott", 1_660_001_022, 3, "Try Heat (1995), number 22.", "f:17"),
+        ("t3_s20", "t3_s20", None, "asker20", 1_100_000_000, 12, "", "f:17"),
+        ("t1_c21", "t3_s1", "t3_s1", "helper21", 4_000_000_000, 0, "Try Heat (1995), number 21.", "f:18"),
+        ("t1_c22", "t3_s1", "t3_s1", "abbott", 1_660_001_022, 3, "Try Heat (1995), number 22.", "f:19"),
     ]
