@@ -256,3 +256,14 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_give(tmp_path, content
         TrainingError, match=rf"jsonl: cannot be read: [^':]*{problem}[^:]*: expected JSON lines in UTF-8: s"
     ):
         list(data.jsonl(path))
+
+
+def test_nobody_is_trained_on_or_judged_by_a_request_whose_sensitivity_is_open(monkeypatch) -> None:
+    """Reviewers differ on it and nobody has ruled: it counted as somebody without a sensitivity."""
+    table = [{"conversation": name, "condition": name} for name in ("own_words", "open", "none", "injected")]
+    monkeypatch.setattr(data, "_table", lambda *_: table)
+    assert [row["conversation"] for row in data.rows("releases/1.0.0", "grpo", "test")] == [
+        "own_words",
+        "none",
+        "injected",
+    ]

@@ -78,7 +78,7 @@ def test_an_injected_row_is_no_second_person(release, rows, train, ranker):
 
 
 def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train, ranker):
-    labels = data.rows(release.folder, "labels", "test")
+    labels = data.labels_of(release.folder, "test")
     answers = baselines.answers(ranker, release, train, rows, labels)
     assert tuple(answers) == baselines.NAMES and {len(a) for lists in answers.values() for a in lists.values()} == {4}
     # clear for gore and not seen, a film: d e f h i
