@@ -19,6 +19,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def propose_score(
+    *,
     gold: Annotated[str, typer.Option(help="labels (people's, here) | demo (its authors').")] = "labels",
     proposer: Annotated[str, typer.Option(help="rules, or a model as `propose` was given it.")] = "rules",
     items: Annotated[bool, typer.Option("--items", help="Flags of items instead of sensitivities.")] = False,

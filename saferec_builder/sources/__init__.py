@@ -202,7 +202,12 @@ def json_file(path: Path, expected: str) -> object:
 def content(path: Path) -> bytes:
     """All bytes of a file that may be gzipped."""
     with opened(path) as file:
-        return b"".join(iter(partial(file.read1, 2**20), b""))  # type: ignore[attr-defined]
+        return b"".join(_blocks(file))
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """The bytes of an opened file, by the one call for which `_Packed` counts what it unpacks."""
+    return iter(partial(file.read1, 2**20), b"")  # type: ignore[attr-defined]
 
 
 def without_surrogates(value: Outside) -> Outside | Left:
@@ -251,7 +256,7 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
     """
     number, rest, skipping = 0, b"", False
     too_long = Left("line too long", f"expected at most {LONGEST:,} bytes")
-    for block in iter(partial(file.read1, 2**20), b""):  # type: ignore[attr-defined]
+    for block in _blocks(file):
         if not rest and not skipping and block.count(b"\n") == len(block):
             number += len(block)
             continue
