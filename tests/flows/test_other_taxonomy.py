@@ -99,7 +99,7 @@ def test_who_answered_a_task_of_before_finds_it_no_second_time(
     assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (1, 1)
     assert (sent["bo"]["added"], sent["bo"]["taken_back"]) == (2, 2)
     assert review("pull")["added"] == 2
-    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
     remaining = [n for n, (_, _, name) in memory.held.items() if name == "ann" and n not in memory.answers]
     assert len(remaining) == 1
     assert store.read(ws, tables.REVIEWS).filter(trait="*").height == 1
