@@ -7,7 +7,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from saferec_builder.catalog import arithmetic, lookup
+from saferec_builder.catalog import arithmetic, explain, lookup
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts, many
@@ -15,6 +15,8 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.sources import refs
 from saferec_builder.storage.workspace import Workspace
 
+SOME = 3  # aliases that `show` prints
+VERDICTS = ("violated", "unknown", "clear")  # in the order in which `show` prints them
 Of = Annotated[str | None, typer.Option("--domain", help="film, series, game or book, where works share a title.")]
 
 
@@ -42,8 +44,8 @@ def check(
     label = "did you mean" if result.match == "not_found" else "candidate"
     candidates = [(c, f": {c['verdict']}" if c["verdict"] else "") for c in result.candidates.to_dicts()]
     lines += [f"  {label}  {c['title']} [{c['domain']}] {c['ref']}{verdict}" for c, verdict in candidates]
-    risk = _risk(result.risk, " (no votes, guide or descriptors give one)")
-    lines += [f"risk     {risk}", f"verdict  {result.word}", *_steps(result.steps, said=True)]
+    risk = "not known (no votes, guide or descriptors give one)" if result.risk is None else f"{result.risk:.3f}"
+    lines += [f"risk     {risk}", f"verdict  {result.word}", *_steps(result.steps)]
     lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in result.others.to_dicts()]
     _say(lines, Counts("catalog check", skipped=1, figures=result.as_json()), as_json)
 
@@ -54,15 +56,23 @@ def show(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """All that is known of one item. Its sources, every warning, and the arithmetic of each risk."""
+    """What is known of one item. Its sources, and the verdict on each trait with what decides it.
+
+    `catalog check` has the statements and the arithmetic of one trait, --json has all of them.
+    """
     result = lookup.show(Workspace.open(folder), item, domain=domain)
-    row = result.item
+    row, sources = result.item, result.warnings["source"].unique().sort()
     lines = [f"{titles.dated(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
-    lines += [f"  alias     {alias}" for alias in row["aliases"]]
-    lines += [f"  warning   {arithmetic.statement(warning, name=True)}" for warning in result.warnings.to_dicts()]
-    for trait in result.traits:
-        lines += [f"{trait.trait}: risk {_risk(trait.risk)}, {trait.verdict}", *_steps(trait.steps)]
-    lines.append(f"every {'other ' if result.traits else ''}trait: risk not known, unknown")
+    if row["aliases"]:
+        more = len(row["aliases"]) - SOME
+        lines.append(f"  aliases   {', '.join(row['aliases'][:SOME])}{f' and {more} more' if more > 0 else ''}")
+    if len(sources):
+        lines.append(f"  {many(result.warnings.height, 'statement', 'statements')} of {', '.join(sources)}")
+    lines += map(_verdict, sorted(result.traits, key=lambda trait: VERDICTS.index(trait.verdict)))
+    lines.append(f"every {'other ' if result.traits else ''}trait: unknown, nothing is said of it")
+    if result.traits:
+        check_one = f"`saferec-build catalog check {row['item']} --trait SLUG`"
+        lines.append(f"what was said of a trait, and the arithmetic: {check_one}; of all traits: --json")
     _say(lines, Counts("catalog show", skipped=1, figures=result.as_json()), as_json)
 
 
@@ -120,13 +130,15 @@ def _say(lines: Iterable[str], counts: Counts, as_json: bool) -> None:
         typer.echo("\n".join(map(line, lines)))
 
 
-def _risk(value: float | None, why: str = "") -> str:
-    return f"not known{why}" if value is None else f"{value:.3f}"
-
-
-def _steps(steps: Iterable[arithmetic.Step], said: bool = False) -> list[str]:
-    """A line for each step, marked if it decides, and under it the statements if they are to be `said`."""
-    blocks = [
-        [f"  {('why', 'decides')[s.decides]:<9}{s.text}", *(f"    said   {x}" for x in s.said * said)] for s in steps
-    ]
+def _steps(steps: Iterable[arithmetic.Step]) -> list[str]:
+    """A line for each step, marked if it decides, and under it the statements in it."""
+    blocks = [[f"  {('why', 'decides')[s.decides]:<9}{s.text}", *(f"    said   {x}" for x in s.said)] for s in steps]
     return [line for lines in blocks for line in lines]
+
+
+def _verdict(of: explain.TraitRisk) -> str:
+    """A line with the verdict on a trait and the first step that decides it; if none does, the first of all."""
+    steps = [step for step in of.steps if step.decides] or of.steps
+    risk = "-" if of.risk is None else f"{of.risk:.3f}"
+    more = f" (and {len(steps) - 1} more)" * (len(steps) > 1)
+    return f"  {of.verdict:<8}  {of.trait:<20}  {risk:>5}  {''.join(step.text for step in steps[:1])}{more}"

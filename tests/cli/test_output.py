@@ -34,6 +34,25 @@ def test_a_title_cannot_steer_the_terminal(catalog, cli, words):
     assert (run.code, "Evil" in run.out, harmless(run.out)) == (0, True, True), run.out + run.err
 
 
+def test_a_film_of_many_statements_is_shown_on_a_page(workspace, cli, tmp_path):
+    """145 lines, one for each statement and one for each step of the arithmetic, hid the verdicts."""
+    topics = sorted({topic for trait in workspace.taxonomy.traits for topic in trait.topics})
+    items, warnings = tmp_path / "items.csv", tmp_path / "warnings.csv"
+    aliases = "|".join(f"Name {n}" for n in range(9))
+    items.write_text(f"domain,title,year,aliases\nfilm,Heat,1995,{aliases}\n")
+    rows = (f'Heat,1995,film,"{topic}",{9 * (topic == topics[0])},9' for topic in topics)
+    warnings.write_text("\n".join(["title,year,domain,topic,yes,no", *rows]))
+    for source, path in (("csv", items), ("warnings", warnings)):
+        assert cli("catalog", "add", source, path, "-C", workspace.root).code == 0
+    shown = cli("catalog", "show", "Heat (1995)", "-C", workspace.root).out.splitlines()
+    result = cli("catalog", "show", "Heat (1995)", "-C", workspace.root, "--json").json
+    assert (n := len(result["warnings"])) > 60 and len(shown) <= 30 and f"  {n} statements of csv" in shown
+    assert [line for line in shown if line.startswith("  aliases")] == ["  aliases   Name 0, Name 1, Name 2 and 6 more"]
+    verdicts = [line.split()[0] for line in shown if line.startswith(("  violated", "  unknown", "  clear"))]
+    assert len(verdicts) == len(workspace.taxonomy.traits) and verdicts == sorted(verdicts, reverse=True)
+    assert len(result["aliases"]) == 9 and all(trait["steps"] for trait in result["traits"])
+
+
 def test_outside_text_begins_no_line_of_its_own():
     assert line("a\nverify: all fine\u2028b\x1b[2J") == "a verify: all fine b\ufffd[2J"
 
