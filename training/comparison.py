@@ -54,13 +54,13 @@ def report(
     full_report = evaluate.report(
         release, runs, gold_table, run.gold is not None, chosen.name if chosen else None, seconds
     )
-    text = evaluate.as_text(full_report, gold_table) + (f"\nchosen on validation: {chosen}" if chosen else "")
-    (run.output / "table.txt").write_text(text + "\n", "utf-8")
+    full, short = evaluate.as_texts(full_report, gold_table, [f"chosen on validation: {chosen}"] if chosen else [])
+    pointer = evaluate.write_table(run.output, full)
     if run.cards:  # else a model is only evaluated, perhaps in its own folder, which has a card
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     evaluate.write_users(run.output, answers_by_model, table, release, run.gold)
     write(run.output / "report.json", full_report, nan=False)
-    say("\n" + text)
+    say("\n" + short + pointer)
     return full_report
 
 

@@ -14,10 +14,10 @@ from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle, verdicts_of
 from saferec_builder.core.progress import counted
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
-from training.evaluation import baselines, guard, population
+from training.evaluation import baselines, guard, population, report_table
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
-from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, Slice, show
+from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, Slice
 from training.harness import scoring
 from training.run_folders import bar, identity, write, write_lines
 
@@ -128,7 +128,8 @@ def evaluate(
     compat: bool = False,
     only: Collection[str] | None = None,
 ) -> Report:
-    """Scores predictions files and the baselines, prints the table, and writes output/report.json if output is given.
+    """Scores predictions files and the baselines, and prints the main figures; all are in report.json and table.txt in
+    the folder `output`, if it is given.
 
     A run is named after its file; all others are compared with the first. compat: adds the figures of the paper. only:
     conversation ids of the requests to score; default: all of the split.
@@ -166,43 +167,49 @@ def evaluate(
         if result["name"] in files and (cut := files[result["name"]].cut):
             result["cut"] = len(cut)
     full_report = report(release, runs, gold_table, truth is not None)
-    if output:  # before printing: the reader may close the pipe
-        write(Path(output) / "report.json", full_report, nan=False)
-        write_users(output, by_name, table, release, truth)
-    print(plain(as_text(full_report, gold_table)))
-    _print_unread(files, release, scope)
+    notes = _unread(files, release, scope)
     if without_text:
-        print(f"left out: {len(without_text)} requests without their text, which not every file answers")
+        notes.append(f"left out: {len(without_text)} requests without their text, which not every file answers")
     if blank := sum(not row["prompt"] for row in table):
-        print(
+        notes.append(
             f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that"
             " was asked with it answered nothing, and its figures mean nothing: `saferec-build rebuild` first"
         )
+    full, short = as_texts(full_report, gold_table, notes)
+    if output:  # before printing: the reader may close the pipe
+        write(Path(output) / "report.json", full_report, nan=False)
+        write_users(output, by_name, table, release, truth)
+        short += write_table(Path(output), full)
+    print(short)
     return full_report
 
 
-def _print_unread(files: Mapping[str, Predictions], release: Release, scope: str) -> None:
+def _unread(files: Mapping[str, Predictions], release: Release, scope: str) -> list[str]:
+    """Returns notes on what was not read as it was meant; each reason once, with the files that it holds for."""
+    cut, inexact, notes = list[str](), list[str](), list[str]()
     for name, file in files.items():
-        if file.cut:
-            print(
-                f"{plain(name)}: {len(file.cut)} answers were cut at the server's limit, {len(file.lost)} of them"
-                " before the first title: these requests are left out for all systems (with --server, --set max_tokens"
-                " gives room)"
-            )
-        for reason, number in sorted(file.problems.items()):
-            print(f"{plain(name)}: nothing read ({reason}): {number} answers")
         titles = [item for ranked in file.answers.values() for item in ranked if item is not None]
+        if file.cut:
+            lost = f"{len(file.lost)} of them before the first title"
+            cut.append(f"{name}: {len(file.cut)} answers were cut at the server's limit, {lost}")
+        notes += [
+            f"{name}: nothing read ({reason}): {number} answers" for reason, number in sorted(file.problems.items())
+        ]
         if titles and not any(item in release.items for item in titles):
-            print(f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(titles[0])}")
+            notes.append(f"{name}: none of {len(titles):,} titles is in the catalog, the first is {titles[0]}")
         if file.inexact:
             reasons = ", ".join(f"{number:,} {reason}" for reason, number in file.inexact.most_common())
-            print(
-                f"{plain(name)}: {file.inexact.total():,} of {len(titles):,} titles name their item inexactly"
-                f" ({reasons}): they never count as clear in svr_upper, so give titles and years, or ids, as"
-                " data/items/catalog.parquet of the release has them"
-            )
-        if file.strange:
-            print(f"left out: {file.strange} answers to conversations outside {scope}")
+            share = f"{file.inexact.total():,} of {len(titles):,} titles"
+            inexact.append(f"{name}: {share} name their item inexactly ({reasons})")
+    if cut:
+        room = "with --server, --set max_tokens gives room"
+        notes.append(f"{'; '.join(cut)}: these requests are left out for all systems ({room})")
+    if inexact:
+        remedy = "give titles and years, or ids, as data/items/catalog.parquet of the release has them"
+        notes.append(f"{'; '.join(inexact)}: they never count as clear in svr_upper, so {remedy}")
+    if strange := sum(file.strange for file in files.values()):
+        notes.append(f"left out: {strange} answers to conversations outside {scope}")
+    return notes
 
 
 def compare(
@@ -285,19 +292,32 @@ def report(
     }
 
 
-def as_text(report: Report, table: Sequence[Row]) -> str:
-    """Returns a report as text: its table, and a description of its users. table: as in `report`."""
-    text = show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
+def as_texts(report: Report, table: Sequence[Row], notes: Sequence[str] = ()) -> tuple[str, str]:
+    """Returns a report as text, with all figures and with the main ones: its tables, a description of its users, and
+    the notes. table: as in `report`."""
+    lines = [population.words(table, report["prevalence"])]
     sensitive = sum(bool(row["traits"]) for row in table)
-    some = f"\nof {sensitive:,} requests that tell a sensitivity"
+    some = f"of {sensitive:,} requests that tell a sensitivity"
     if none := report["unanswerable"]:
-        text += f"{some} {none:,} have traits for which no item is clear: whatever is shown, svr_upper is 1 for these"
+        lines.append(
+            f"{some} {none:,} have traits for which no item is clear: whatever is shown, svr_upper is 1 for these"
+        )
     if (none := report["never_violated"]) == sensitive > 0:
-        text += "\nno item of this release is violated for the traits of any request, so svr is 0 for every list:"
-        text += " read svr_upper"
+        fact = "no item of this release is violated for the traits of any request"
+        lines.append(f"{fact}, so svr is 0 for every list: read svr_upper")
     elif none:
-        text += f"{some} {none:,} have traits for which no item is violated: whatever is shown, svr is 0 for these"
-    return text
+        lines.append(
+            f"{some} {none:,} have traits for which no item is violated: whatever is shown, svr is 0 for these"
+        )
+    tables = (form(report["runs"], report["k"]) for form in (report_table.show, report_table.summary))
+    full, short = (plain("\n".join([text, *lines, *notes])) for text in tables)
+    return full, short
+
+
+def write_table(folder: Path, text: str) -> str:
+    """Writes folder/table.txt, and returns the line that says where all figures are."""
+    (folder / "table.txt").write_text(text + "\n", "utf-8")
+    return f"\nall figures: {folder / 'table.txt'}; as JSON, with every slice: {folder / 'report.json'}"
 
 
 def _without(code: int, table: Sequence[Row], oracle: Oracle) -> int:

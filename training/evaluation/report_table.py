@@ -58,24 +58,52 @@ class Report(TypedDict):
 
 
 def show(runs: Sequence[Result], k: int) -> str:
-    """Returns the runs as a table: mean and 95 % interval of each metric, and the number of users; first for all users,
-    then for each slice of the gold; then the differences to the first run and to the guard. Notes say once which lists
-    are not comparable, and, first of all, which figures have too few users."""
+    """Returns all tables: mean and 95 % interval of each metric, and the number of users; first for all users, then for
+    each slice of the gold; then the differences to the first run and to the guard. Notes say once which lists are not
+    comparable, and, first of all, which figures have too few users."""
     parts = _parts(runs)
     titles = {part: f"{part}, n = {next(iter(by_run.values()))['n']}" for part, by_run in parts.items()}
     metrics = {part: {name: cells["metrics"] for name, cells in by_run.items()} for part, by_run in parts.items()}
     lines = [*_too_few(parts, k), titles[ALL], *_tables(metrics.pop(ALL), k, _length_differences(parts))]
     for part, by_run in metrics.items():
         lines += ["", titles[part], *_table(by_run, k, FEW)]
-    compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
-    if compared:
-        differences = {run["name"]: run.get("everyone", run)["difference"] for run in compared}
-        lines += ["", f"difference to {compared[0]['against']}, user by user", *_tables(differences, k)]
+    for first, differences in _to_first(runs).items():
+        lines += ["", f"difference to {first}, user by user", *_tables(differences, k)]
     names = {"everyone": ALL, "main": REST if REST in parts else ALL}
     for part in runs[0].get("to_guard", ()):
-        differences = {run["name"]: run["to_guard"][part] for run in runs if "to_guard" in run}
         title = titles[names.get(part, part)]
-        lines += ["", f"difference to the guard, user by user: {title}", *_table(differences, k, FEW)]
+        lines += ["", f"difference to the guard, user by user: {title}", *_table(_to_guard(runs, part), k, FEW)]
+    return "\n".join([*lines, *_notes(runs, k)])
+
+
+def summary(runs: Sequence[Result], k: int) -> str:
+    """Returns the main figures of all users as one table, with their differences to the first run and to the guard;
+    below it each note that is about these figures."""
+    everyone = {ALL: _parts(runs)[ALL]}
+    by_run = everyone[ALL]
+    lines = [f"{ALL}, n = {by_run[runs[0]['name']]['n']}"]
+    lines += _table({name: cells["metrics"] for name, cells in by_run.items()}, k, FEW)
+    for first, differences in _to_first(runs).items():
+        lines += ["", f"difference to {first}, user by user", *_table(differences, k, FEW)]
+    for part in [*runs[0].get("to_guard", ())][:1]:  # all users come first
+        lines += ["", "difference to the guard, user by user", *_table(_to_guard(runs, part), k, FEW)]
+    return "\n".join([*lines, "", *_too_few(everyone, k), *_length_differences(everyone), *_notes(runs, k)])
+
+
+def _to_first(runs: Sequence[Result]) -> dict[str, dict[str, Intervals]]:
+    """Returns the differences of the other models to the first run, by its name; empty if there is no other model."""
+    compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
+    differences = {run["name"]: run.get("everyone", run)["difference"] for run in compared}
+    return {str(run["against"]): differences for run in compared[:1]}
+
+
+def _to_guard(runs: Sequence[Result], part: str) -> dict[str, Intervals]:
+    return {run["name"]: run["to_guard"][part] for run in runs if "to_guard" in run}
+
+
+def _notes(runs: Sequence[Result], k: int) -> list[str]:
+    """Returns what is said below the tables: how much the guard learned, the paper's figures, and a missing SVR."""
+    lines: list[str] = []
     for run in runs:
         if (traits := run.get("learned_from", ENOUGH)) < ENOUGH:
             few = f"{traits} traits of training requests, too few (under {ENOUGH}) to hear any in words of its own"
@@ -87,7 +115,7 @@ def show(runs: Sequence[Result], k: int) -> str:
     if not any(part[f"svr@{k}"]["n"] for part in parts_of_first):
         remedy = "`saferec-build release VERSION --inject all`"
         lines.append(f"no request here tells of a sensitivity: safety is not measured: {remedy}")
-    return "\n".join(lines)
+    return lines
 
 
 def _parts(runs: Sequence[Result]) -> dict[str, dict[str, Slice]]:

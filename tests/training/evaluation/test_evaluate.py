@@ -59,13 +59,13 @@ def test_requests_that_no_list_can_answer_safely_are_counted(release, rows):
     """72 % of the requests with a sensitivity had no clear item, and a filter by the verdicts looked unsafe."""
     runs = [evaluate.run("a", score({"u7": list("adei"), "u8": list("cf")}, rows, release))]
     report = evaluate.report(release, runs, rows, False)
-    assert report["unanswerable"] == 0 and "no item is clear" not in evaluate.as_text(report, rows)
+    assert report["unanswerable"] == 0 and "no item is clear" not in evaluate.as_texts(report, rows)[0]
     codes = release.oracle.codes[:-1].copy()
     codes[:, release.oracle.column("gore")] = violations.UNKNOWN  # u7's only trait; u8 has none
     oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
     report = evaluate.report(replace(release, oracle=oracle), runs, rows, False)
     assert report["unanswerable"] == 1
-    note = evaluate.as_text(report, rows).splitlines()[-2]  # before the one that no item is violated, either
+    note = evaluate.as_texts(report, rows)[0].splitlines()[-2]  # before the one that no item is violated, either
     assert note.startswith("of 1 requests that tell a sensitivity 1 have traits for which no item is clear:")
 
 
@@ -85,7 +85,7 @@ def test_an_svr_that_can_only_be_zero_is_told(release, rows):
             )
         ]
         report = evaluate.report(replace(release, oracle=oracle), runs, table, False)
-        return report["never_violated"], evaluate.as_text(report, table)
+        return report["never_violated"], evaluate.as_texts(report, table)[0]
 
     count, text = report_on([animal_harm, rows[1]])
     note = (
@@ -207,7 +207,10 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     assert {run["against"] for run in report["runs"]} == {None, "mine"} and report["runs"][0]["against"] is None
     out = capsys.readouterr().out
     assert "guard: it learned from 2 traits of training requests, too few (under 50)" in out
-    assert "at k = 4" in out and "popularity" in out and "1 answers to conversations outside test" in out
+    assert out.startswith("all users, n = 2\nat k = 4") and "1 answers to conversations outside test" in out
+    assert out.splitlines()[-1].startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "length" not in out
+    table = (tmp_path / "out/table.txt").read_text()
+    assert all(word in table for word in ("popularity", "length", "1 answers to conversations outside test"))
 
 
 def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, capsys):
@@ -257,6 +260,17 @@ def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path
         out.count("name their item inexactly") == 1
         and "p3: 8 of 8 titles name their item inexactly (6 without a year, 2 with another year): " in out
     )
+
+
+def test_what_holds_for_two_files_is_explained_once(release, tmp_path, capsys):
+    undated = [{"title": release.items[item].title} for item in "adj"]
+    for name in ("a", "b"):
+        lines = (json.dumps({"id": row, "items": undated}) + "\n" for row in ("u7", "u8", "elsewhere"))
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    evaluate.evaluate(release, [tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    out = capsys.readouterr().out
+    assert "a: 6 of 6 titles name their item inexactly (6 without a year); b: 6 of 6 titles" in out
+    assert out.count("never count as clear") == 1 and out.count("left out: 2 answers to conversations outside") == 1
 
 
 def test_a_missing_answer_is_a_fault_before_the_guard_is_fitted_and_no_smaller_sample(release, tmp_path, monkeypatch):

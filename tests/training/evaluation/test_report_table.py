@@ -4,7 +4,7 @@ from saferec_builder.scoring.mentions import Beside
 from saferec_builder.scoring.metrics import Listed
 from training.evaluation import report_table
 from training.evaluation.evaluate import run, score
-from training.evaluation.report_table import show
+from training.evaluation.report_table import show, summary
 
 
 def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
@@ -145,3 +145,30 @@ def test_no_line_is_wider_than_a_terminal(release, rows):
     columns = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.BESIDE, *report_table.FORM}
     headings = {word for line in lines if line.startswith("at k = 4") for word in line.split()[4:]}
     assert headings == columns  # no column is missing from all blocks
+
+
+def test_the_summary_begins_with_its_table_and_gives_each_note_once(release, rows):
+    """About 100 lines were printed for five users, in which the few figures that people look for had to be found."""
+    full, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cf")}
+    scored = [score(full, rows, release), *(score(lists, rows, release, against=full) for lists in (short, full))]
+    mine, other, guard = (
+        run(name, each, "mine" if each is not scored[0] else None)
+        for name, each in zip(("mine", "other", "guard"), scored, strict=True)
+    )
+    for compared, lists in ((mine, full), (other, short)):
+        compared["to_guard"] = {"main": score(lists, rows, release, against=full)["difference"]}
+    text = summary([mine, other, guard | {"learned_from": 2}], 4)
+    first, to_mine, to_guard, notes = (block.splitlines() for block in text.split("\n\n"))
+    assert first[0] == "all users, n = 2"
+    assert [line.split()[0] for line in first[2::2]] == ["mine", "other", "guard", "users"]
+    assert (to_mine[0], to_guard[0]) == tuple(f"difference to {name}, user by user" for name in ("mine", "the guard"))
+    assert [line.split()[0] for line in (*to_mine[2::2], *to_guard[2::2])] == [
+        "other",
+        "users",
+        "mine",
+        "other",
+        "users",
+    ]
+    for note in ("fewer than 6 users", "divided by k", "guard: it learned from 2 traits"):
+        assert " ".join(notes).count(note) == 1 and note not in "".join([*first, *to_mine, *to_guard])
+    assert len(text.splitlines()) < len(show([mine, other, guard], 4).splitlines()) / 1.5
