@@ -218,7 +218,8 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
         bar.update()
     figures |= {name: n for name, (n, _) in noted.items()}
     figures |= {_figure(reason): n for reason, n in sources.reasons(remarks).items()}
-    examples = sources.examples(drops) | {_figure(reason): row for reason, row in sources.examples(remarks).items()}
+    examples: dict[str, str | list[str]] = {**sources.examples(drops)}
+    examples |= {_figure(reason): row for reason, row in sources.examples(remarks).items()}
     examples |= {name: example for name, (_, example) in noted.items()}
     dropped = dict(sorted(sources.reasons(drops).items()))
     skipped = items.rows.height + warnings.rows.height - added

@@ -18,7 +18,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-Noted = dict[str, tuple[int, str]]  # figure -> (number, an example with what to do)
+Noted = dict[str, tuple[int, str | list[str]]]  # figure -> (number, Counts.examples of it, with what to do)
 _SHOWN = 3  # rows or titles that an example names
 
 
@@ -47,13 +47,15 @@ def _conflicting(
     shared = [min(ids[pair["row"]] & ids[pair["other"]]) for pair in pairs]
     owners = links.filter(pl.col("ref").is_in(shared)).join(items, "item").to_dicts()
     works = {owner["ref"]: titles.dated(owner) for owner in owners}
-    examples = (
+    examples = [
         f"{pair['row']} {pair['title']}, {pair['other']} {pair['other_title']}: {id_} means {works.get(id_, 'neither')}"
         for id_, pair in zip(shared, pairs, strict=True)
-    )
+    ]
     row = pairs[0]["row"] if pairs[0]["row"] in read else pairs[0]["other"]
     remedy = f"for a row with a wrong id, `saferec-build catalog apart {shlex.quote(row)}`"
-    return {"id_conflicts_of_the_rows_read": (conflicts.height, f"{'; '.join(examples)}; {remedy}")}
+    if conflicts.height > len(pairs):
+        examples.append(f"and {conflicts.height - len(pairs):,} more: `saferec-build catalog merges --conflicts`")
+    return {"id_conflicts_of_the_rows_read": (conflicts.height, [*examples, remedy])}
 
 
 def _unlike(merges: pl.DataFrame, read: set[str]) -> Noted:
@@ -76,9 +78,8 @@ def _undated_twins(items: pl.DataFrame, read: set[str]) -> Noted:
         return {}
     twins = twins.sort(~pl.col("row").is_in(read), maintain_order=True)
     pairs = (f"{title!r}: `saferec-build catalog join {shlex.join(pair)}`" for title, *pair in twins.iter_rows())
-    examples = "; ".join(islice(pairs, _SHOWN))
-    remedy = "makes one item of two, where it is one work"
-    return {"undated_under_a_title_of_another": (twins.height, f"{examples} {remedy}")}
+    remedy = "`catalog join` makes one item of two, where it is one work"
+    return {"undated_under_a_title_of_another": (twins.height, [*islice(pairs, _SHOWN), remedy])}
 
 
 def lost(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> Noted:

@@ -49,7 +49,10 @@ def say(counts: Counts, as_json: bool, noun: str = "rows", *, writes: bool = Tru
 
 
 def _example(counts: Counts, name: str) -> str:
-    return f", such as {line(counts.examples[name])}" if name in counts.examples else ""
+    example = counts.examples.get(name, [])
+    if isinstance(example, str):
+        return f", such as {line(example)}"
+    return ":" * bool(example) + "".join(f"\n    {line(part)}" for part in example)
 
 
 def _text(value: JsonValue) -> str:

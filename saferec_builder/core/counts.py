@@ -15,7 +15,8 @@ class Counts:
     skipped: int = 0  # already there, nothing was done for them
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     figures: Mapping[str, JsonValue] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)  # reason or figure -> an example: its place, what was found
+    # reason or figure -> an example: its place, what was found; a list has several, and what to do about them
+    examples: Mapping[str, str | list[str]] = field(default_factory=dict)
 
     @property
     def out(self) -> int:

@@ -136,7 +136,7 @@ def together(counts: dict[str, Counts]) -> Counts:
     """Adds up the counts of several proposers; those of each are in the figures, under its name."""
     if len(counts) == 1:
         return next(iter(counts.values()))
-    dropped, examples = Counter[str](), dict[str, str]()
+    dropped, examples = Counter[str](), dict[str, str | list[str]]()
     for part in counts.values():
         dropped.update(part.dropped)
         examples |= part.examples

@@ -24,7 +24,7 @@ def test_a_slip_in_an_id_of_ones_own_table_takes_no_warning_and_is_named(workspa
     assert (counts.figures["id_conflicts"], counts.figures["id_conflicts_of_the_rows_read"]) == (2, 1)
     pair = "csv:imdb:tt0078748 Bad Moms (2016), movielens:1 Alien (1979)"
     remedy = "for a row with a wrong id, `saferec-build catalog apart csv:imdb:tt0078748`"
-    expected = f"{pair}: imdb:tt0078748 means Alien (1979); {remedy}"
+    expected = [f"{pair}: imdb:tt0078748 means Alien (1979)", remedy]
     assert counts.examples["id_conflicts_of_the_rows_read"] == expected
     listed = cli("catalog", "merges", "--conflicts", "-C", workspace.root).out.splitlines()
     assert [line.split()[0] for line in listed[:2]] == ["csv:imdb:tt0078748", "csv:imdb:tt0113277"]  # newest first
@@ -35,11 +35,28 @@ def test_a_slip_in_an_id_of_ones_own_table_takes_no_warning_and_is_named(workspa
     assert owners == ["imdb:tt0078748 Alien (1979)"]
 
 
+def test_many_id_conflicts_are_printed_one_per_line_with_where_the_rest_is(workspace, cli, tmp_path):
+    """They were one line of 400 characters."""
+    movies = (f"{n},{title} (199{n}),Drama" for n, title in enumerate(("Heat", "Big", "Saw", "Up"), 1))
+    links = (f"{n},000000{n},{n}" for n in range(1, 5))
+    own = (f"film,{title},200{n},tt000000{n}" for n, title in enumerate(("Emma", "Jaws", "Doom", "Alien"), 1))
+    heads = ("movieId,title,genres", "movieId,imdbId,tmdbId", "domain,title,year,imdb")
+    for name, head, rows in zip(("movies", "links", "own"), heads, (movies, links, own), strict=True):
+        (tmp_path / f"{name}.csv").write_text("\n".join((head, *rows)))
+    adding.add_catalog(workspace, "movielens", tmp_path)
+    printed = cli("catalog", "add", "csv", tmp_path / "own.csv", "-C", workspace.root).out.splitlines()
+    first = printed.index("  id conflicts of the rows read: 4:")
+    *pairs, rest, remedy = printed[first + 1 : first + 6]
+    assert len(pairs) == 3 and all(pair.startswith("    ") and " means " in pair for pair in pairs)
+    assert rest == "    and 1 more: `saferec-build catalog merges --conflicts`" and "catalog apart" in remedy
+    assert max(map(len, printed[first : first + 6])) < 120
+
+
 def test_statements_on_an_id_of_two_rows_that_are_equally_good_say_how_to_leave_it_to_one(workspace, cli, tmp_path):
     rows = "film,Alien,1979,tt0078748,a\nfilm,Es,1990,tt0078748,b\n"
     (tmp_path / "own.csv").write_text(f"domain,title,year,imdb,id\n{rows}")
     counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    assert "imdb:tt0078748 means neither; " in counts.examples["id_conflicts_of_the_rows_read"]
+    assert counts.examples["id_conflicts_of_the_rows_read"][0].endswith("imdb:tt0078748 means neither")
     (tmp_path / "votes.csv").write_text(
         "imdb,topic,yes,no\n" + "".join(f"{i},Is there blood/gore,9,0\n" for i in ("tt0078748", "tt9999999"))
     )
@@ -101,14 +118,14 @@ def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, 
     rows = ["film,Heat,", "film,Emma,", "film,Emma,1996", "film,Emma,2020", "game,Doom,", "game,Doom,2016", "film,Up,"]
     (tmp_path / "own.csv").write_text("\n".join(("domain,title,year", "film,Heat,1995", *rows)))
     counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    advice = counts.examples["undated_under_a_title_of_another"]
-    assert counts.figures["undated_under_a_title_of_another"] == 1 and advice.startswith("'Heat': ")
-    assert "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in advice
+    pair, remedy = counts.examples["undated_under_a_title_of_another"]
+    assert counts.figures["undated_under_a_title_of_another"] == 1 and "makes one item of two" in remedy
+    assert pair == "'Heat': `saferec-build catalog join csv:film:heat: csv:film:heat:1995`"
     # later files say what they bring, not what was there
     (tmp_path / "more.csv").write_text("domain,title,year\nfilm,Alien,1979\nfilm,Alien,\n")
     more = adding.add_catalog(workspace, "csv", tmp_path / "more.csv")
-    advice = more.examples["undated_under_a_title_of_another"]
-    assert more.figures["undated_under_a_title_of_another"] == 1 and advice.startswith("'Alien': ")
+    pair, _ = more.examples["undated_under_a_title_of_another"]
+    assert more.figures["undated_under_a_title_of_another"] == 1 and pair.startswith("'Alien': ")
     rulings.join_rows(workspace, "csv:film:heat:", "csv:film:heat:1995")
     rerun = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
     assert (rerun.added, "undated_under_a_title_of_another" in rerun.figures) == (0, False)
