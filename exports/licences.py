@@ -28,10 +28,14 @@ def silent(sources: Iterable[str], allowed: Iterable[str] = ()) -> list[str]:
     return _closed(sources, "ids", allowed)
 
 
+def forbidden(sources: Iterable[str], allowed: Iterable[str] = ()) -> list[str]:
+    """Returns the sources that may not be passed on at all."""
+    return _closed(sources, "no", allowed)
+
+
 def check_licences(sources: Iterable[str], allowed: Iterable[str]) -> None:
     """Raises ReleaseError if a source may not be passed on and the publisher has not allowed it."""
-    closed = _closed(sources, "no", allowed)
-    if closed:
+    if closed := forbidden(sources, allowed):
         names = "; ".join(f"{s}: {of(s)['licence']}" for s in closed)
         raise ReleaseError(
             f"release: the licence of {len(closed)} sources does not let you pass them on ({names}): leave them out, or"

@@ -14,6 +14,7 @@ from exports import (
     folder as files,
     formats,
     injection,
+    licences,
     linkage,
     provenance,
     publish as publishing,
@@ -28,7 +29,7 @@ from exports.verify import CERTIFICATE
 from saferec_builder.core.release_files import SUMS, sha256
 from saferec_builder.mining.splits import SPLITS
 from saferec_builder.storage import config, tables
-from saferec_builder.storage.workspace import Workspace, alone, append, shared
+from saferec_builder.storage.workspace import Workspace, alone, append, parts, read, shared
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,27 @@ class Release:
         folder, key = (Path(path) if path else None for path in (to, sign))
         options = {"public": public, "gated": gated, "dry": dry, "found_again": found_again}
         return publishing.publish(ws, self.version, to=folder, repo=repo, sign=key, **options)
+
+
+def without_effect(ws: Workspace) -> dict[str, str]:
+    """Returns the checks, by their name in checks.toml, that can neither stop nor withhold anything of this workspace
+    as it is now -> why."""
+    conversations, catalog = (
+        {source for part in parts(ws, table, "source") for source in part["source"].unique()}
+        for table in (tables.CONVERSATIONS, tables.CATALOG_ROWS)
+    )
+    reasons = {
+        "version": ""
+        if any(ws.releases.glob(f"*/{files.MANIFEST}"))
+        else "there is no earlier release to compare with",
+        "licence": "" if licences.forbidden(conversations | catalog) else "no source here has such a licence",
+        "simulated": "this is a demo" if ws.config.demo else "",
+        "certificate": "" if (read(ws, tables.LABELS)["method"] == "auto").any() else "no label here is `auto`",
+        "text": "" if licences.silent(conversations) else "no source here keeps its texts",
+    }
+    no_least = "[release] min_seekers is 1" if ws.config.release.min_seekers == 1 else ""
+    reasons |= {"small groups": no_least, "rare combinations": no_least or reasons["text"]}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 @shared

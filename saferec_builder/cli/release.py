@@ -12,6 +12,7 @@ from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage import config
 from saferec_builder.storage.workspace import Workspace
 
 UNMEASURED = "no safety row is in the test split: raise `test` in [splits] (with --resplit where a release is there)"
@@ -37,7 +38,7 @@ def release(
 ) -> None:
     """Freeze the labelled conversations as releases/VERSION: splits, rows to train on, card, checksums."""
     if explain:
-        _explain(as_json)
+        _explain(folder, as_json)
         return
     if version is None:
         raise UsageError("release: which version? Give MAJOR.MINOR.PATCH, as in 1.0.0")
@@ -66,7 +67,11 @@ def release(
     onward(ws, as_json or bool(made.advice))
 
 
-def _explain(as_json: bool) -> None:
-    lines = ("{name} ({effect}): {what}. Remedy: {remedy}.".format(**check) for check in checks.CHECKS)
-    facts = {"command": "release --explain", "checks": checks.CHECKS}
+def _explain(folder: Path, as_json: bool) -> None:
+    """Prints every check and, in a workspace, which of them do not apply to it."""
+    reasons = stage.without_effect(Workspace.open(folder)) if (folder / config.FILE).exists() else {}
+    form = "{name} ({effect}): {what}. Remedy: {remedy}."
+    notes = {name: f"\n  does not apply here: {reason}" for name, reason in reasons.items()}
+    lines = [form.format(**check) + notes.get(check["name"], "") for check in checks.CHECKS]
+    facts = {"command": "release --explain", "checks": checks.CHECKS, "does_not_apply": reasons}
     typer.echo(json.dumps(facts) if as_json else "\n".join(lines))

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from exports.release import Release, release
+from exports.release import Release, release, without_effect
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -42,6 +42,27 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
     assert (injected.learned, injected.rows["grpo"], injected.rows["conversations"]) == (40, 57, 40)
     proof = opened.verify()
     assert (proof.name, proof.version, proof.rows) == (built.manifest["name"], "1.0.0", sum(built.rows.values()))
+
+
+def test_explain_says_which_checks_do_not_apply_here_and_why(workspace: store.Workspace, cli) -> None:
+    rows, said = world.requests(12)
+    ws = world.fill(workspace, rows, said)
+    reasons = {"version", "licence", "certificate", "text", "rare combinations"}
+    assert set(without_effect(ws)) == reasons
+    listed = cli("release", "--explain", "-C", ws.root).out.splitlines()
+    place = next(n for n, line in enumerate(listed) if line.startswith("text (withholds)"))
+    assert listed[place + 1] == "  does not apply here: no source here keeps its texts"
+    assert cli("release", "--explain", "-C", ws.root, "--json").json["does_not_apply"] == without_effect(ws)
+    assert cli("release", "--explain", "-C", ws.root.parent, "--json").json["does_not_apply"] == {}  # no workspace
+    (ws.releases / "0.9.0").mkdir(parents=True)
+    (ws.releases / "0.9.0/manifest.json").write_text("{}")
+    store.append(ws, tables.CONVERSATIONS, conversations(conversation("kept", "Hi", source="hf:chats")))
+    store.append(ws, tables.LABELS, labels(said[0] | {"method": "auto", "label": "another"}))
+    items = ws.table("catalog_rows").head(1).with_columns(source=pl.lit("imdb"))
+    store.append(ws, tables.CATALOG_ROWS, items)
+    assert without_effect(ws) == {}
+    (ws.root / "saferec.toml").write_text("demo = true\n[release]\nmin_seekers = 1\n")
+    assert set(without_effect(store.Workspace.open(ws.root))) == {"simulated", "small groups", "rare combinations"}
 
 
 @pytest.mark.slow
