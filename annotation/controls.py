@@ -209,7 +209,7 @@ def words(share: float | None, blind: Blind) -> str:
     """The share of the truth that is missed at most, in words."""
     most, times = of_the_truth(share, blind), breaks_at(share, blind)
     if most is None or times is None:
-        return f"not known ({blind.read} of {ENOUGH} blind controls read of which nothing was ever suggested)"
+        return f"not known ({blind.read} of {ENOUGH} blind controls that nothing ever suggested are read)"
     limit = (
         f"{100 * LIMIT:.0f} % up to {floor(10 * times + 1e-9) / 10:.1f} times as hard"  # rounded up it would not hold
     )

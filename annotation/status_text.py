@@ -12,23 +12,43 @@ from annotation.progress import ReviewStatus
 from annotation.recall_bounds import LabelBounds
 
 Cells = Sequence[str]
-COUNTED = (  # what the counts of the first table mean
-    "counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers",
-    "alpha: how far readers agree, 1 always and 0 as by chance; n/a: nothing to compare, as when all say absent",
+LIMIT = f"{100 * confidence_bounds.ALPHA:.0f} %"
+TRUTH = f"{100 * controls.LIMIT:.0f} %"
+# What words mean: (a word, its line), printed below a table if the word is in it.
+COUNTED = (
+    ("proposed", "counted: questions, each of one trait in one conversation (or item); assigned: of those proposed"),
+    ("begun", "begun, read: proposed or not, answered by some readers, by enough; disputed: these differ"),
+    (
+        "alpha",
+        "alpha: how far readers agree, 1 always, 0 as by chance; n/a: nothing to compare, as when all say absent",
+    ),
 )
-BOUNDED = (  # what the words of the bounds mean
-    "audit: a conversation drawn at random, read without a suggestion",
-    "recheck: the adjudicator decides a label again; none comes while [review] recheck is 0, the default",
-    "proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet",
-    "relative to these reviewers: without what they overlook themselves, which blind controls measure",
-    controls.MEANING,
+BOUNDED = (
+    ("more audit", "audit: a conversation (or item) drawn at random, read without a suggestion"),
+    ("recheck", "recheck: the adjudicator decides a label again; none comes while [review] recheck is 0, the default"),
+    ("proposed or drawn", "proposed or drawn: a program proposed a trait there, or the audit drew it"),
+    (" sure", "not sure: people have not agreed yet, or they are unsure"),
+    ("certified", f"certified: {LIMIT} at most; of what is missed, also {TRUTH} at most with what readers overlook"),
+    ("relative to these", "relative to these reviewers: without what they overlook, which blind controls measure"),
+    ("controls", controls.MEANING),
 )
-COMPARED = (  # what the figures of a reviewer mean
-    "present: labels `present` on what they answered; found: they said so, too; false alarms: they did, on `absent`",
-    "overruled: of `ruled`, the verdicts on which the adjudicator decided; of two who differ at least one is",
-    "all by the labels, which are made of these votes: what everybody overlooked counts for nobody",
-    "flagged: by decoys, gold and blind controls alone, never by these figures",
+COMPARED = (
+    ("seconds", "seconds: of a task, the median"),
+    ("rejected", "rejected: open tasks whose last answer could not be taken"),
+    ("found", "found: of the labels `present` on what they answered, those that they called present, too"),
+    ("false alarms", "false alarms: labels `absent` that they called present"),
+    ("overruled", "overruled: of the verdicts on which the adjudicator decided; of two who differ at least one is"),
+    ("found", "the labels are made of these votes: what everybody overlooked counts for nobody"),
+    ("controls", "blind controls: of every kind, also those whose answer others were shown"),
+    ("flagged", "flagged: by blind controls, gold (answers known beforehand) and decoys (wrong suggestions) alone"),
 )
+SHARES = {  # figure of a reviewer -> (what it is a part of, the head of its column): `7 of 9`
+    "found": ("present", "found"),
+    "overruled": ("ruled", "overruled"),
+    "gold_found": ("gold", "gold found"),
+    "accepted": ("decoys", "decoys accepted"),
+    "blind_controls_missed": ("blind_controls", "blind controls missed"),
+}
 OVERLOOKED = "missed, with what readers overlook"
 FOLDED = 3  # from this many on, traits with the same words share a row, and are named below the table
 WIDTH = 80  # characters of a line of their names
@@ -51,17 +71,17 @@ def lines(found: ReviewStatus) -> list[str]:
     folded, named = alike(rows[:-1])
     rows = [*folded, rows[-1]]
     rows += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
-    text = [*_table([*columns, "alpha"], read), *COUNTED, ""] if read else []
+    text = [*_explained(_table([*columns, "alpha"], read), COUNTED), ""] if read else []
     if not found.reviewers:
         return [*text, "nobody was given a task yet: `saferec-build review push`"]
     begun = found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
     if not begun and not any(map(_has_finished_task, found.reviewers.values())):
         return [*text, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
-    text += [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3), *named]
-    limit, together = f"{100 * confidence_bounds.ALPHA:.0f} %", len(bounds.together)
-    text += [f"missed at most {limit}, in all of these traits at once: {together} of {len(bounds.traits)} traits"]
-    text += [f"{OVERLOOKED}: {controls.words(bounds.apart, bounds.blind)}", *of_gold(bounds), *BOUNDED]
-    return [*text, "", *_people(found)]
+    shares = [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3), *named]
+    together = f"{len(bounds.together)} of {len(bounds.traits)} traits"
+    shares += [f"missed at most {LIMIT}, in all of these traits at once: {together}"]
+    shares += [f"{OVERLOOKED}: {controls.words(bounds.apart, bounds.blind)}", *of_gold(bounds)]
+    return [*text, *_explained(shares, BOUNDED), "", *_people(found)]
 
 
 def of_labels(bounds: LabelBounds) -> list[str]:
@@ -121,9 +141,21 @@ def _has_finished_task(person: Mapping[str, object]) -> bool:
 
 def _people(status: ReviewStatus) -> list[str]:
     names = list(dict.fromkeys(name for row in status.reviewers.values() for name in row))
-    rows = [[reviewer, *(_cell(row.get(name)) for name in names)] for reviewer, row in status.reviewers.items()]
-    table = _table(["reviewer", *(name.replace("_", " ") for name in names)], rows)
-    return [*table, *COMPARED] if "present" in names else table
+    wholes = {whole for part, (whole, _) in SHARES.items() if part in names}
+    shown = [name for name in names if name not in wholes]
+    heads = [SHARES[name][1] if name in SHARES else name.replace("_", " ") for name in shown]
+    rows = [[reviewer, *(_figure(row, name) for name in shown)] for reviewer, row in status.reviewers.items()]
+    return _explained(_table(["reviewer", *heads], rows), COMPARED)
+
+
+def _figure(row: Mapping[str, object], name: str) -> str:
+    cell = _cell(row.get(name))
+    return f"{cell} of {_cell(row.get(SHARES[name][0]))}" if name in SHARES and cell != "-" else cell
+
+
+def _explained(text: list[str], meanings: Iterable[tuple[str, str]]) -> list[str]:
+    """The lines, and the meanings of the words that are in them."""
+    return [*text, *(meaning for word, meaning in meanings if any(word in line for line in text))]
 
 
 def _table(heads: Cells, rows: Iterable[Cells], words: int = 1) -> list[str]:

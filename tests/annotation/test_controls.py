@@ -182,7 +182,7 @@ def test_the_share_of_the_truth():
         " (20 % up to 1.6 times as hard)"  # at 1.7 times, 1 - 0.96 * 0.83 = 20.3 %
     )
     text = words(0.04, Blind(19, 0, None))
-    assert text == "not known (19 of 20 blind controls read of which nothing was ever suggested)"
+    assert text == "not known (19 of 20 blind controls that nothing ever suggested are read)"
     assert breaks_at(0.3, blind) == breaks_at(1.0, blind) == 0 and of_the_truth(None, blind) is None
 
 

@@ -37,8 +37,9 @@ fire        1,234         7      0     0         1                n/a
 gore        1,234         7      0     0         1               0.00
 needles     1,234         7      0     0         1  0.50 (9 positive)
 war         1,234         7      0     0         1                n/a
-counted: questions, of one trait in one conversation (or item); begun, read: answered by some, by enough readers
-alpha: how far readers agree, 1 always and 0 as by chance; n/a: nothing to compare, as when all say absent
+counted: questions, each of one trait in one conversation (or item); assigned: of those proposed
+begun, read: proposed or not, answered by some readers, by enough; disputed: these differ
+alpha: how far readers agree, 1 always, 0 as by chance; n/a: nothing to compare, as when all say absent
 """
 MISSED = """
 share of           missed at most                          labelled wrongly at most
@@ -49,26 +50,28 @@ gore (items)       0 % (relative to these reviewers)
 any flag of items  0 % (relative to these reviewers)
 3 traits (1): needles, fire, war
 missed at most 5 %, in all of these traits at once: 1 of 4 traits
-missed, with what readers overlook: not known (3 of 20 blind controls read of which nothing was ever suggested)
-audit: a conversation drawn at random, read without a suggestion
-recheck: the adjudicator decides a label again; none comes while [review] recheck is 0, the default
-proposed or drawn: a program proposed a trait there, or the audit drew it; not sure: people have not agreed yet
-relative to these reviewers: without what they overlook themselves, which blind controls measure
+missed, with what readers overlook: not known (3 of 20 blind controls that nothing ever suggested are read)
+certified: 5 % at most; of what is missed, also 20 % at most with what readers overlook
+relative to these reviewers: without what they overlook, which blind controls measure
 blind controls: conversations whose answer is known, read without a suggestion
 """
 WAITING = """
 reviewer  tasks  open  rejected
 ann           4     4         -
 bo            2     2         1
+rejected: open tasks whose last answer could not be taken
 """
 BUSY = """
-reviewer   tasks  open  seconds  present  overruled  blind controls        flagged  rejected
-ann       14,145     3       22       45         14               3  decoys, speed         -
-bo             2     2        -        -          -               -              -         1
-present: labels `present` on what they answered; found: they said so, too; false alarms: they did, on `absent`
-overruled: of `ruled`, the verdicts on which the adjudicator decided; of two who differ at least one is
-all by the labels, which are made of these votes: what everybody overlooked counts for nobody
-flagged: by decoys, gold and blind controls alone, never by these figures
+reviewer   tasks  open  seconds     found  overruled  blind controls missed        flagged  rejected
+ann       14,145     3       22  45 of 50   14 of 19                 0 of 3  decoys, speed         -
+bo             2     2        -         -          -                      -              -         1
+seconds: of a task, the median
+rejected: open tasks whose last answer could not be taken
+found: of the labels `present` on what they answered, those that they called present, too
+overruled: of the verdicts on which the adjudicator decided; of two who differ at least one is
+the labels are made of these votes: what everybody overlooked counts for nobody
+blind controls: of every kind, also those whose answer others were shown
+flagged: by blind controls, gold (answers known beforehand) and decoys (wrong suggestions) alone
 """
 
 
@@ -89,8 +92,10 @@ def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(status: Revi
 
 
 def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(status: ReviewStatus) -> None:
-    """All reviewers were in one line of 300 characters; an alpha of -0.001 was shown as -0.00."""
-    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "present": 45, "overruled": 14, "blind_controls": 3}
+    """All reviewers were in one line of 300 characters; an alpha of -0.001 was shown as -0.00; `blind controls` were 3
+    of 20 above and 3 of 3 below, without a word on which these are."""
+    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "present": 50, "found": 45, "ruled": 19, "overruled": 14}
+    ann |= {"blind_controls": 3, "blind_controls_missed": 0}
     people = status.reviewers | {"ann": ann | {"flagged": ["decoys", "speed"]}}
     people["bo"] = people["bo"] | {"flagged": []}
     text = "\n".join(status_text.lines(replace(status, reviewers=people)))
@@ -99,7 +104,7 @@ def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(status: ReviewSt
 
 def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands() -> None:
     """It printed all of `review status` once more, as 50 lines."""
-    blind = "not known (3 of 20 blind controls read of which nothing was ever suggested)"
+    blind = "not known (3 of 20 blind controls that nothing ever suggested are read)"
     lines = [
         "missed share of any sensitivity: <= 0.3 % (relative to these reviewers)",
         f"missed, with what readers overlook: {blind}",
@@ -142,3 +147,12 @@ def test_errors_on_gold_are_a_sentence() -> None:
     gold = BOUNDS.gold | {"units_present": 20, "missed": 1, "missed_at_most": 0.25, "invented_at_most": None}
     line = "in gold conversations, whose answers are known, the labels miss a trait in 1 of 20 (<= 25.0 %)"
     assert status_text.of_gold(replace(BOUNDS, gold=gold)) == [line]
+
+
+def test_words_are_explained_where_they_are_used_alone(status: ReviewStatus) -> None:
+    """Each output explained rechecks and drawn conversations, and none what is certified, gold or a decoy."""
+    text = status_text.lines(replace(status, reviewers={"ann": {"tasks": 1, "open": 0}}))
+    assert not [line for line in text if line.startswith(("audit:", "recheck:", "proposed or drawn:", "flagged:"))]
+    few = replace(BOUNDS, traits={"gore": bound(Audit(1, 90, (1, 0)))}, false_pooled=false_share(100, ()))
+    text = status_text.lines(replace(status, reviewers={"ann": {"tasks": 1, "open": 0}}, bounds=few))
+    assert [line.partition(":")[0] for line in text if line.startswith(("audit:", "recheck:"))] == ["audit", "recheck"]
