@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from annotation.review_history import ABSENT
+from annotation.tools.quotes import merged
 from annotation.tools.tasks_and_answers import VERDICTS
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import ANSWER, LABELS, SPAN, SUBJECT, UNIT, WARNINGS, digest, last
@@ -198,7 +199,7 @@ def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
 
 def _opinion(vote: dict[str, Any]) -> str:
     parts = [", ".join(part for part in (vote["verdict"], vote["form"]) if part)]
-    parts += [f"“{span['quote']}”" for span in vote["spans"] or []]
+    parts += [f"“{quote}”" for quote in merged(vote["spans"] or [])]
     note = f" ({vote['note']})" if vote["note"] else ""
     return ": ".join(parts[:1] + [" | ".join(parts[1:])] * bool(parts[1:])) + note
 

@@ -1,9 +1,10 @@
-"""Finds the place of a quote in a conversation, even if a spreadsheet has changed its characters."""
+"""Finds the place of a quote in a conversation, even if a spreadsheet has changed its characters; joins quotes."""
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from operator import itemgetter
 
 from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.storage.evidence_check import SPEAKER
@@ -47,6 +48,20 @@ def only(quote: str, turns: Turns) -> Span | None:
         for match in pattern.finditer(text)
     ]
     return spans[0] if len(spans) == 1 else None
+
+
+def merged(spans: Iterable[Span]) -> list[str]:
+    """The quotes as a person reads them, in the order of the text: those that overlap are one. Evidence stays as it
+    is."""
+    pieces: list[Span] = []
+    for span in sorted(spans, key=itemgetter("turn", "start")):
+        last = pieces[-1] if pieces else None
+        if last and last["turn"] == span["turn"] and span["start"] < last["end"]:
+            rest = span["quote"][last["end"] - span["start"] :]
+            pieces[-1] = last | {"end": max(last["end"], span["end"]), "quote": last["quote"] + rest}
+        else:
+            pieces.append(span)
+    return [piece["quote"] for piece in pieces]
 
 
 def nearest(quote: str, text: str, start: int) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.quotes import only
+from annotation.tools.quotes import merged, only
 from annotation.tools.tasks_and_answers import VERDICTS, Pulled, Task, Turn, Turns, mark, rows_by_task, warning
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -203,7 +203,7 @@ def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
     """The lines of a card below the trait's name: definition, quotes, earlier answers of this person or reviewers."""
     spans = sheet.suggested.get(unit["trait"], ("", None, list[Span]()))[2]
     votes = opinions(unit)
-    quotes = [] if votes else [f"\u201c{span['quote']}\u201d" for span in spans]
+    quotes = [] if votes else [f"\u201c{quote}\u201d" for quote in merged(spans)]
     if not spans and sheet.task.kind == "sensitivity":
         quotes = ["No words are marked yet: mark them before you say yes."]
     answers = [f"You answered: {name}." for name, verdict in CHOICES if verdict == unit["own_verdict"]]

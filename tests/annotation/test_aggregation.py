@@ -156,7 +156,7 @@ def test_one_simulated_review_marks_its_labels():
 
 def test_the_adjudicator_sees_arguments_and_no_names():
     rows = [
-        review("ann", "gore", "present", spans=[span("blood")], form="explicit", note="clear to me"),
+        review("ann", "gore", "present", spans=[span("blood"), span("loo")], form="explicit", note="clear to me"),
         review("bo", "gore", "absent"),
     ]
     valid, _ = standing(reviews(*rows), texts(("d1", TEXT)), THREE)

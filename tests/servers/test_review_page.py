@@ -22,10 +22,11 @@ pytestmark = pytest.mark.servers
 
 @pytest.fixture
 def page(workspace: store.Workspace) -> Iterator[Opened]:
-    """The page for ann and bo: c1 has two proposals, c2 one, c3 and c4 none."""
+    """The page for ann and bo: c1 has two proposals (one with quotes that overlap), c2 one, c3 and c4 none."""
     review_world.fill(workspace)
-    more = [review_world.claim("c1", "needles", "present", "I faint")]
-    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(more))
+    more = review_world.claim("c1", "needles", "present", "I faint")
+    more["spans"].append(review_world.span("c1", "faint when"))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([more]))
     ws = store.Workspace.open(workspace.root)
     with review_page.opened(ws, "ann", "bo", everything=True) as opened:
         yield opened
@@ -215,6 +216,7 @@ def test_another_trait_gets_its_words_by_touch_and_by_keys(browser: Any, page: O
     tab = start(browser, page, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     to(tab, "c1", SKIP)
     tab.wait_for_timeout(DRAWN)
+    assert tab.locator(".card blockquote").all_text_contents() == ["blood", "I faint when"]  # "faint" was there twice
     for key in ("y", "y"):
         tab.keyboard.press(key)
     assert tab.evaluate("(typed) => locate(typed)?.start", "👨\u200d👩\u200d👧 cafe\u0301") == 3  # over line breaks
@@ -225,6 +227,7 @@ def test_another_trait_gets_its_words_by_touch_and_by_keys(browser: Any, page: O
     tab.get_by_role("button", name="Done").tap()
     until(tab, lambda: said(page.ws).get(("c1", "horror_scares"), ("",))[0] == "present")
     assert said(page.ws)["c1", "horror_scares"] == ("present", ["cafe\u0301: I faint"])
+    assert said(page.ws)["c1", "needles"] == ("present", ["I faint", "faint when"])  # what is stored is not joined
     wide = start(browser, page)
     to(wide, "c3", SKIP)
     keys = ["a", *"blo", "Enter", *"west", "Enter", "Enter"]  # 11

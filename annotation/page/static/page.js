@@ -141,6 +141,16 @@ const spoken = ({ verdict, form, spans }) => ({ verdict, form, spans });
 const between = ({ span: a }, { span: b }) =>
   ({ turn: a.turn, start: Math.min(a.start, b.start), end: Math.max(a.end, b.end) });
 
+function merged(spans) { // as a person reads them: those that overlap are one; what is sent stays as it was marked
+  const pieces = [];
+  for (const span of spans.toSorted((a, b) => a.turn - b.turn || a.start - b.start)) {
+    const last = pieces.at(-1);
+    if (last?.turn === span.turn && span.start < last.end) last.end = Math.max(last.end, span.end);
+    else pieces.push({ ...span });
+  }
+  return pieces;
+}
+
 function work(changes) {
   const { task, cards, adding } = Object.assign(S.cur, changes), focus = document.activeElement.id;
   $("cards").replaceChildren(...cards.map(card));
@@ -175,7 +185,8 @@ function card(each, n) {
     Object.entries(FORMS).map(([value, label]) => el("option", { value, selected: value === each.form }, label)));
   const come = (event) => event.target.closest("button") || turn(n);
   return el("section", { className: here ? "card at" : "card", ariaLabel: name, onclick: come },
-    el("h3", {}, name), el("p", {}, definition), el("p", { className: "soft" }, hint), quotes(each.spans.map(quote)),
+    el("h3", {}, name), el("p", {}, definition), el("p", { className: "soft" }, hint),
+    quotes(merged(each.spans).map(quote)),
     marked ? marking : needs(each) && el("p", { className: "need" }, "Mark the words that show it."),
     el("div", { className: "row", role: "group", ariaLabel: "Your answer" },
       choices, yes && task.kind === "sensitivity" && form,

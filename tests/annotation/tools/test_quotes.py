@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotation.tools.quotes import locate, nearest, only
+from annotation.tools.quotes import locate, merged, nearest, only
 
 
 def test_composed_and_decomposed_letters_are_alike_but_never_halved():
@@ -52,3 +52,16 @@ def test_words_that_moved_are_nearest_to_where_they_were():
     text = "cat, catalogue, cat, cat"
     assert [nearest("cat", text, start) for start in (0, 6, 17, 40)] == [(0, 3), (0, 3), (16, 19), (21, 24)]
     assert nearest("dog", text, 0) is None and nearest("atal", text, 0) == (6, 10)
+
+
+def test_quotes_that_overlap_are_read_as_one():
+    """Three overlapping quotes of one sentence were three lines of a card."""
+    text = "I faint when I see blood, always"
+
+    def span(quote, turn=0):
+        return {"turn": turn, "start": text.index(quote), "end": text.index(quote) + len(quote), "quote": quote}
+
+    inside = [span("see blood"), span("I faint when"), span("when I see"), span("faint")]
+    assert merged(inside) == ["I faint when I see blood"]
+    assert merged([span("always", turn=1), span("blood"), span("always")]) == ["blood", "always", "always"]
+    assert merged([span("I faint"), span(" when")]) == ["I faint", " when"]  # they touch: no word is in both

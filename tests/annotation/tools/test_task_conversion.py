@@ -159,3 +159,18 @@ def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
 def test_nothing_else_is_no_trait():
     values = {name: {"value": [argilla.NOTHING]} for name in ("present", "unsure")} | {"verdict_1": {"value": "No"}}
     assert verdicts(sheets.in_argilla("submitted", values)) == ({"gore": "absent", "*": "absent"}, [])
+
+
+def test_quotes_that_overlap_are_one_line_of_a_card_and_stay_apart_as_evidence():
+    """They were three lines that said the same words three times."""
+    text = TURNS[2]["text"]
+    quotes = ["and no blood", "blood", "no blood"]
+    spans = [{"turn": 2, "start": text.index(quote), "end": len(text), "quote": quote} for quote in quotes]
+    made = sheets.sheet(spans=spans)
+    lines = f"{TAXONOMY['gore'].definition}\n“and no blood”"
+    task = label_studio.task_of(made, TAXONOMY)
+    assert task["data"]["cards"][0]["about"] == lines
+    regions = task["predictions"][0]["result"]
+    assert [row["value"]["text"] for row in regions if row["from_name"] == "evidence"] == quotes
+    record = argilla.record_of(made, TAXONOMY)
+    assert lines in record["fields"]["ask"] and len(record["suggestions"]["evidence"]) == 3
