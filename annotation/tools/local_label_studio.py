@@ -57,6 +57,7 @@ class Facts(TypedDict, total=False):
     settings: str
     pid: int
     host: str  # the machine of `pid`
+    boot: str  # _boot() there
 
 
 _ENV = {
@@ -172,13 +173,26 @@ def up(folder: Path, say: Say) -> tuple[Facts, bool]:
 
 def check_machine(folder: Path) -> None:
     """Raises ReviewError if another machine started the server and no `down` has followed: it may still use the
-    database."""
-    host = (state(folder) or Facts()).get("host", socket.gethostname())
-    if host != socket.gethostname():
+    database. The name of a laptop changes with its network: a machine that has not been restarted is the same one."""
+    facts, name = state(folder) or Facts(), socket.gethostname()
+    host, boot = facts.get("host", name), facts.get("boot")
+    if host != name and not (boot and boot == _boot()):
         raise ReviewError(
             f"{folder}: Label Studio was started on {host}, and only one machine may use its database: run"
             " `saferec-build review down` there, or here if it does not run there any more; then run this again"
         )
+
+
+def _boot() -> str:
+    """Names this start of this machine; empty if that is not known. On Linux with the namespaces of processes and
+    folders: containers share a start, and do not see each other's processes. Ids of machines are copied with images."""
+    with suppress(OSError):
+        if sys.platform == "linux":
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+            return " ".join([boot, *(os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt"))])
+        command = ["sysctl", "-n", "kern.bootsessionuuid"]  # macOS
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return ""
 
 
 def clear_exports(folder: Path) -> None:
@@ -210,7 +224,7 @@ def _start(folder: Path, stored: Facts, say: Say) -> Facts:
             cwd=folder,
             umask=0o077,
         )
-    facts |= Facts(pid=process.pid, host=socket.gethostname())
+    facts |= Facts(pid=process.pid, host=socket.gethostname(), boot=_boot())
     save(folder, facts)
     answers = _answers_in_time(facts["url"], lambda: process.poll() is None)
     code, process.returncode = process.returncode, 0  # it outlives this command, which does not wait for its end
@@ -299,6 +313,7 @@ def down(folder: Path) -> bool:
     with _locked(folder):
         stopped, facts = _down(folder), state(folder) or Facts()
         facts.pop("host", None)
+        facts.pop("boot", None)
         save(folder, facts)
         return stopped
 

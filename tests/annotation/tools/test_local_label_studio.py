@@ -153,10 +153,24 @@ def test_two_starts_at_once_are_one_server(home: Path, monkeypatch: pytest.Monke
         there = f"was started on {facts['host']}, and only one machine may .* run `saferec-build review down` there"
         with monkeypatch.context() as patch, pytest.raises(ReviewError, match=there):
             patch.setattr(socket, "gethostname", lambda: "elsewhere")
+            patch.setattr(managed, "_boot", lambda: "another")
             managed.up(home, lambda line: None)
     finally:
         assert managed.down(home)
-    assert managed.healthy(facts["url"]) is False and "host" not in (managed.state(home) or {})
+    assert managed.healthy(facts["url"]) is False and not {"host", "boot"} & (managed.state(home) or {}).keys()
+
+
+def test_a_machine_that_gets_another_name_is_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop that was named anew by another network had to run `review down` before `review up`."""
+    code = "from annotation.tools import local_label_studio as managed; print(managed._boot())"
+    boot = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    managed.save(tmp_path, {"host": "at-home", "boot": boot})
+    managed.check_machine(tmp_path)
+    for stored, now in ((boot, "another"), (boot, ""), ("", "")):  # where a start has no name, the machine's decides
+        managed.save(tmp_path, {"host": "at-home", "boot": stored})
+        monkeypatch.setattr(managed, "_boot", lambda now=now: now)
+        with pytest.raises(ReviewError, match="was started on at-home"):
+            managed.check_machine(tmp_path)
 
 
 class Accounts:
