@@ -54,17 +54,20 @@ async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Re
 async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | None = None) -> Server:
     """Returns the server with the strictest way of asking that it answers, without the parameters that it refuses.
 
-    Its present way is tried first. `found` is called with the result, unless a stricter way failed by a fault that may
-    pass: the next run tries it again. Requests keep their names, so replies that were paid for are still found. Raises
-    ProposerError if no way gives an answer.
+    Its present way is tried first. A way that failed by a fault that may pass is tried again once another is answered.
+    `found` is called with the result, unless it is not certain that each stricter way fails again: then the next run
+    tries it again. Requests keep their names, so replies that were paid for are still found. Raises ProposerError if no
+    way gives an answer.
     """
     faults: dict[str, str] = {}
     for way in dict.fromkeys((server.way, *WAYS)):
         working, reply = await _try_way(wire, replace(server, way=way), budget)
         if working:
-            if found and not any(fault.startswith(_MAY_PASS) for fault in faults.values()):
-                found(working)
-            return working
+            may_pass = [replace(server, way=other) for other, fault in faults.items() if fault.startswith(_MAY_PASS)]
+            strictest, certain = await _try_again(wire, may_pass, budget)
+            if found and certain:
+                found(strictest or working)
+            return strictest or working
         if reply.reason == "connection failed" and not faults:  # a server may also drop one way of asking only
             raise ProposerError(
                 f"{server.base_url}: no server answers there ({reply.error}): start it, or correct base_url"
@@ -76,6 +79,17 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
     ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}
     text = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
     raise ProposerError(text + _ADVICE.get(reply.reason or "", _CHECK))
+
+
+async def _try_again(wire: "Wire", servers: list[Server], budget: Budget) -> tuple[Server | None, bool]:
+    """Returns (the first of these that answers now, or None; whether all before it have failed once more)."""
+    for server in servers:
+        working, reply = await _try_way(wire, server, budget)
+        if working:
+            return working, True
+        if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
+            return None, False
+    return None, True
 
 
 async def _try_way(wire: "Wire", server: Server, budget: Budget) -> tuple[Server | None, Reply]:

@@ -1,7 +1,7 @@
-"""How each model must be asked for its answers: found once, then stored in workspace.db."""
+"""How each model must be asked for its answers: found once a week, and stored in workspace.db."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
@@ -9,11 +9,14 @@ from saferec_builder.llm import Server
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
+LASTS = timedelta(days=7)  # then a server that has learnt a stricter way, or was out of order, is asked for it again
+
 
 def with_known_way(ws: Workspace, server: Server) -> Server:
     """The server with the way of asking that was last found for it, or with the first way."""
     is_server = pl.col("server") == server.base_url.rstrip("/")
-    rows = workspace.read(ws, tables.WAYS).filter(is_server, model=server.model).select("way", "refuses").rows()
+    ways = workspace.read(ws, tables.WAYS).filter(is_server, pl.col("time") > datetime.now(UTC) - LASTS)
+    rows = ways.filter(model=server.model).select("way", "refuses").rows()
     way, refuses = rows[-1] if rows else (Server.way, [])
     return replace(server, way=way, refuses=tuple(refuses))
 
