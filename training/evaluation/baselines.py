@@ -58,19 +58,31 @@ def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = 
         if label["verdict"] == "present":
             quotes.setdefault(label["conversation"], []).extend(s["quote"] for s in label["spans"] if s["quote"])
 
-    def cut(message: Message, cited: Sequence[str]) -> Message:
-        text = message["content"]
-        for quote in sorted(cited, key=len, reverse=True):
-            text = re.sub(rf"(?<!\w){re.escape(quote)}(?!\w)", " ", text)  # "war" must not match in "award"
-        return message | {"content": " ".join(text.split())}
-
     # an injected row has no label; the request that it was made from lacks the injected sentence
     blind_rows: list[Row] = []
     for row in table:
         source = row.get("request") or row.get("made_from") or ""
         prompt, cited = prompts.get(source, row["prompt"]), quotes.get(row.get("made_from") or row["conversation"], ())
-        blind_rows.append({**row, "prompt": [cut(message, cited) for message in prompt]})
+        blind_rows.append({**row, "prompt": _without(prompt, cited)})
     return blind_rows
+
+
+def _without(prompt: Sequence[Message], quotes: Sequence[str]) -> list[Message]:
+    """Returns the messages without everything that a quote covers. Quotes of two reviewers may overlap, so all of them
+    are found before anything is cut. One is cut inside words only if it stands nowhere as whole words: "war" must not
+    match in "award", but a reviewer may have marked "ospital scenes"."""
+    patterns = []
+    for quote in map(re.escape, quotes):
+        as_words = re.compile(rf"(?<!\w){quote}(?!\w)")
+        found = any(as_words.search(message["content"]) for message in prompt)
+        patterns.append(as_words if found else re.compile(quote))
+    messages: list[Message] = []
+    for message in prompt:
+        text = [*message["content"]]
+        for match in (match for pattern in patterns for match in pattern.finditer(message["content"])):
+            text[match.start() : match.end()] = " " * len(match[0])
+        messages.append(message | {"content": " ".join("".join(text).split())})
+    return messages
 
 
 def oracle_filter(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> dict[str, list[str | None]]:

@@ -42,6 +42,24 @@ def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
     assert baselines.blind(rows, absent) == rows
 
 
+@pytest.mark.parametrize(
+    ("quotes", "left"),
+    [
+        # a label holds what each of its reviewers marked: the longer quote used to be cut first, and the rest of the
+        # other one stayed
+        (["Since the crash I can't watch", "can't watch hospital scenes"], "An award? A war film?"),
+        (["ince the crash I can't watch hospital scen"], "S es An award? A war film?"),  # marked inside two words
+        (["war"], "Since the crash I can't watch hospital scenes An award? A film?"),
+    ],
+)
+def test_what_reviewers_marked_is_cut_where_they_overlap_and_inside_words(rows, quotes, left):
+    texts = ["Since the crash I can't watch hospital scenes", "An award? A war film?"]
+    row = rows[0] | {"prompt": [{"role": "user", "content": text} for text in texts]}
+    label = {"conversation": "u7", "verdict": "present", "spans": [{"quote": quote} for quote in quotes]}
+    [blinded] = baselines.blind([row], [label])
+    assert " ".join(message["content"] for message in blinded["prompt"]).strip() == left
+
+
 def test_a_blind_request_has_no_sentence_of_ours_either(rows):
     # as `release --inject` makes them: u8's request with a sentence added, under another name, without a label
     plain = rows[1] | {"made_from": "u8"}
