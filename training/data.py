@@ -27,6 +27,7 @@ from saferec_builder.scoring.metrics import Listed
 from training import release_from_hub
 
 SCHEMA = 1
+OPEN = "open"  # condition of a request of which nobody knows whether it tells a sensitivity
 Message = dict[str, str]  # role, content
 Id = TypeVar("Id", str, str | None)
 REQUIRED = {
@@ -155,9 +156,8 @@ def open_release(name: Path | str) -> Release:
 
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:
-    """Returns the rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order, without those of which nobody
-    knows whether the request tells a sensitivity."""
-    return [row for row in _table(folder, config, split) if row["condition"] != "open"]
+    """Returns the rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order, without OPEN ones."""
+    return [row for row in _table(folder, config, split) if row["condition"] != OPEN]
 
 
 def labels_of(folder: Path | str, split: str) -> list[Label]:
