@@ -10,8 +10,9 @@ from saferec_builder.scoring.metrics import Ranked
 from training.data import Release, Row, clear
 from training.decoding import generate
 from training.decoding.generate import CausalLM, PolicyModel
+from training.evaluation import population
 from training.evaluation.evaluate import ranked
-from training.harness.scoring import users_mean, values
+from training.harness.scoring import values
 from training.run_folders import Figures
 
 CAUTION = 3.0  # points of recall that one point of svr_upper costs
@@ -38,7 +39,7 @@ def answers(
 def scorer(
     policy: PolicyModel, table: Sequence[Row], release: Release, prefer: str, progress: Progress | None = None
 ) -> Score:
-    """Returns a function from a model to its figures on these validation rows, by the labels of the release.
+    """Returns a function from a model to its figures over the users of these rows, by the labels of the release.
 
     prefer = what `score` is: `raw` recall, or `safe`: recall less CAUTION * svr_upper.
     """
@@ -47,8 +48,9 @@ def scorer(
     def score(model: CausalLM) -> Figures:
         by_conversation = answers(replace(policy, model=model), table, progress=progress)
         by_name = values(ranked(by_conversation, table, release), table, release.oracle, k)
+        means = population.means(by_name, table)
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
-        figures = {name: float(np.nan_to_num(users_mean(by_name[name]))) for name in names}
+        figures = {name: float(np.nan_to_num(means[name])) for name in names}
         safe = figures[f"recall@{k}"] - CAUTION * figures[f"svr_upper@{k}"]
         return {"score": figures[f"recall_raw@{k}"] if prefer == "raw" else safe, **figures}
 

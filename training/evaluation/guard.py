@@ -27,11 +27,10 @@ from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.mention_finder import in_text
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Release, Row, clear, listing, open_release, rows
-from training.evaluation import ranking
-from training.evaluation.population import user
+from training.evaluation import population, ranking
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
-from training.harness.scoring import users_mean, values
+from training.harness.scoring import values
 
 # the linear model hears a trait from this probability, or from twice the trait's base rate (at most .5) if that is more
 HEARD = 0.1
@@ -117,12 +116,12 @@ class Guard:
         return [*dict.fromkeys([*kept, *fillers])][: len(items)]
 
     def frontier(self, table: Sequence[Row], progress: Progress | None = None) -> list[dict[str, float]]:
-        """Returns for each of CAUTIONS the mean metrics over the rows, and `caution`; nan if it applies to no user."""
+        """Returns for each of CAUTIONS the mean metrics over the users, and `caution`; nan if it applies to no user."""
         pairs = counted([*zip(table, self.heard(table), strict=True)], progress)
         lists_by_row = [self._lists(row, heard, CAUTIONS) for row, heard in pairs]
         points, oracle, k = [], self.release.oracle, self.release.k
         for caution, lists in zip(CAUTIONS, zip(*lists_by_row, strict=True), strict=True):
-            means = {name: users_mean(column) for name, column in values(lists, table, oracle, k).items()}
+            means = population.means(values(lists, table, oracle, k), table)
             points.append({"caution": caution} | means)
         return points
 
@@ -231,7 +230,7 @@ def _hearing(
     traits_by_user: dict[str, set[str]] = {}
     for row in train:
         if row["condition"] != "injected":
-            traits_by_user.setdefault(user(row), set()).update(row["traits"])
+            traits_by_user.setdefault(population.user(row), set()).update(row["traits"])
     users = [[slug in traits for slug in oracle.traits] for traits in traits_by_user.values()]
     shares: Floats = np.array(users, float).reshape(-1, len(oracle.traits)).sum(axis=0) / (len(users) or 1)
     slugs = [slug for slug, column in zip(oracle.traits, truth.T, strict=True) if column.any()]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from saferec_builder.scoring.intervals import WEIGHTED, Interval, intervals
 from saferec_builder.scoring.metrics import Bools, Floats
 from training.data import Row
+from training.harness.scoring import users_mean
 
 DRAWS = 1000  # resamples of a bootstrap
 SHARES = ("svr", "svr_upper")  # metrics that also have a weighted form
@@ -64,6 +65,13 @@ def figures(
         ends: Interval = {"low": None, "high": None}
         by_metric["length"] |= ends | ({"detectable": None} if paired else {})
     return by_metric
+
+
+def means(values: Mapping[str, Floats], table: Sequence[Row]) -> dict[str, float]:
+    """Returns the means of `figures` alone, to compare models and settings on validation; NaN if there are no users."""
+    users = people(table)
+    by_user = {name: _mean(value, users) for name, value in values.items()}
+    return {name: users_mean(value) for name, value in by_user.items()}
 
 
 def _mean(values: Floats, users: NDArray[np.int64]) -> Floats:

@@ -42,6 +42,16 @@ def test_checkpoints_are_compared_by_recall_and_safety_alike_for_items_and_text(
     assert calls[-1] == (None, [["a"], ["b"]])
 
 
+def test_who_asks_at_every_turn_weighs_once_in_the_choice_of_a_checkpoint(release, rows, monkeypatch) -> None:
+    """As in every figure of `evaluate`: with ten requests of one person that person's taste chose the model."""
+    further = [rows[1] | {"conversation": f"u8-{n}", "made_from": "u8"} for n in range(9)]
+    # u7 is given d e, all of its safe truth; u8, with its first request and nine more, nothing of it
+    answers = {row["conversation"]: list("abgh") for row in (rows[1], *further)} | {"u7": list("dehi")}
+    monkeypatch.setattr(validation_scores, "answers", lambda *_, **__: answers)
+    score = validation_scores.scorer(PolicyModel(None, None, None), [*rows, *further], release, "safe")
+    assert score("a model")["recall@4"] == 1 / 2
+
+
 def test_a_token_of_two_works_is_the_one_that_was_asked_for_on_validation_and_in_rewards(
     release, rows, monkeypatch
 ) -> None:

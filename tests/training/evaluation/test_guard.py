@@ -164,6 +164,12 @@ def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(rele
     assert bold.answers([sensitive]) == careful.answers([sensitive])
 
 
+def test_who_asks_at_every_turn_weighs_once_in_the_choice_of_caution(guard, rows):
+    further = [rows[1] | {"conversation": f"u8-{n}", "made_from": "u8"} for n in range(9)]
+    once, often = (guard.frontier(table)[0] for table in (rows, [*rows, *further]))
+    assert often == pytest.approx(once, nan_ok=True)
+
+
 def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatch):
     points = {0.0: (0.50, 0.5), 0.25: (0.49, 0.5), 0.5: (0.485, 0.49), 0.75: (0.49, 0.47), 1.0: (0.4, 0.5)}
     frontier = [{"caution": c, "recall@4": r, "recall_without@4": w} for c, (r, w) in points.items()]
