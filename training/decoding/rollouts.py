@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from trl.trainer.grpo_config import GRPOConfig
@@ -69,19 +70,26 @@ def _masked(policy: PolicyModel, masks: Catalogue | Trie, excluded: Excluded) ->
             input_ids: Tensor,
             attention_mask: Tensor,
             logits_to_keep: int,
-            *_: object,
+            batch_size: int | None = None,  # of a reference model, which TRL asks about all answers of a step at once
             compute_entropy: bool = False,
             compute_aux_loss: bool = False,  # of a mixture of experts: TRL adds its balancing loss
-            **__: object,
+            **_: object,
         ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-            logit_count = logits_to_keep + 1  # the logits before the answer predict its first token
             options = {"output_router_logits": True} if compute_aux_loss else {}
-            output = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=logit_count, **options)
-            logits = output.logits[:, :-1] / self.temperature
-            prompts, is_token = input_ids[:, :-logits_to_keep], attention_mask[:, :-logits_to_keep].bool()
-            seen = [excluded(ids[mask].tolist()) for ids, mask in zip(prompts, is_token, strict=True)]
-            chosen, entropy = masks.log_probabilities(seen, input_ids[:, -logits_to_keep:], logits)
-            return chosen, entropy if compute_entropy else None, output.aux_loss if compute_aux_loss else None
+            chosen, entropies, aux_losses = list[Tensor](), list[Tensor](), list[Tensor]()
+            rows = batch_size or len(input_ids)
+            for ids, attention in zip(torch.split(input_ids, rows), torch.split(attention_mask, rows), strict=True):
+                # the logits before the answer predict its first token
+                output = model(input_ids=ids, attention_mask=attention, logits_to_keep=logits_to_keep + 1, **options)
+                logits = output.logits[:, :-1] / self.temperature
+                prompts, is_token = ids[:, :-logits_to_keep], attention[:, :-logits_to_keep].bool()
+                seen = [excluded(prompt[mask].tolist()) for prompt, mask in zip(prompts, is_token, strict=True)]
+                of_tokens, entropy = masks.log_probabilities(seen, ids[:, -logits_to_keep:], logits)
+                chosen.append(of_tokens)
+                entropies.append(entropy)
+                aux_losses += [output.aux_loss] if compute_aux_loss else []
+            entropy_of_all = torch.cat(entropies) if compute_entropy else None
+            return torch.cat(chosen), entropy_of_all, torch.stack(aux_losses).mean() if compute_aux_loss else None
 
     return Masked
 

@@ -30,7 +30,8 @@ PRIVATE = {
     "_generate_single_turn": ("prompt_ids",),
     # computes their log-probabilities, under the same masks: TRL has no masks
     "_get_per_token_logps_and_entropies": (
-        *("model", "input_ids", "attention_mask", "logits_to_keep", "compute_entropy", "compute_aux_loss"),
+        *("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"),
+        *("compute_entropy", "compute_aux_loss"),
     ),
     # calls the rewards: the shares of each rank are available only here
     "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),

@@ -14,7 +14,7 @@ from saferec_builder.core.errors import TrainingError
 from tests.conftest import Patch
 from tests.worlds import small_release
 from training import data, settings
-from training.decoding import generate, rollouts
+from training.decoding import constrained, generate, rollouts
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
 
@@ -92,6 +92,20 @@ def test_an_adapter_with_rows_of_items_learns_without_masks_too(world, monkeypat
     monkeypatch.setattr(rewards, "functions", lambda *_: [worth])
     result = run(world, monkeypatch, tmp_path, *free)["done"]
     assert result["steps"] == 2 and max(line.get("grad_norm", 0) for line in result["log"]) > 0
+
+
+def test_a_reference_model_reads_no_more_answers_at_once_than_a_pass(world, monkeypatch, tmp_path) -> None:
+    """TRL asks it about all passes of a step: it took several times the memory that `memory` plans."""
+    rows, scored = set[int](), constrained.Catalogue.log_probabilities
+
+    def watched(self: Any, excluded: Any, completions: torch.Tensor, logits: torch.Tensor) -> Any:
+        rows.add(len(logits))
+        return scored(self, excluded, completions, logits)
+
+    monkeypatch.setattr(constrained.Catalogue, "log_probabilities", watched)
+    passes = ("per_device_train_batch_size=4", "gradient_accumulation_steps=2")
+    caught = run(world, monkeypatch, tmp_path, *passes, "beta=0.1", "saferec.credit=sequence")
+    assert rows == {4} and {len(output["ref_per_token_logps"]) for output in caught["outputs"]} == {8}
 
 
 def test_what_we_override_of_trl_is_listed_and_there() -> None:
