@@ -160,6 +160,11 @@ def rows(folder: Path | str, config: str, split: str) -> list[Row]:
     return [row for row in _table(folder, config, split) if row["condition"] != OPEN]
 
 
+def open_requests(folder: Path | str, split: str) -> set[str]:
+    """Returns the conversations of the OPEN rows of `grpo`, which `rows` leaves out."""
+    return {row["conversation"] for row in _table(folder, "grpo", split) if row["condition"] == OPEN}
+
+
 def labels_of(folder: Path | str, split: str) -> list[Label]:
     """Returns the sensitivity labels of a split; a split without labels has no such file."""
     return _table(folder, "labels", split) if (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file() else []

@@ -13,7 +13,18 @@ from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle, verdicts_of
 from saferec_builder.core.progress import counted
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
-from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
+from training.data import (
+    Gold,
+    Release,
+    Row,
+    labels_of,
+    open_release,
+    open_requests,
+    read_gold,
+    rows,
+    truth_of,
+    with_gold,
+)
 from training.evaluation import baselines, guard, population, report_table
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
@@ -187,6 +198,7 @@ def evaluate(
 def _unread(files: Mapping[str, Predictions], release: Release, scope: str) -> list[str]:
     """Returns notes on what was not read as it was meant; each reason once, with the files that it holds for."""
     cut, inexact, notes = list[str](), list[str](), list[str]()
+    unruled = open_requests(release.folder, "test")
     for name, file in files.items():
         titles = [item for ranked in file.answers.values() for item in ranked if item is not None]
         if file.cut:
@@ -207,8 +219,9 @@ def _unread(files: Mapping[str, Predictions], release: Release, scope: str) -> l
     if inexact:
         remedy = "give titles and years, or ids, as data/items/catalog.parquet of the release has them"
         notes.append(f"{'; '.join(inexact)}: they never count as clear in svr_upper, so {remedy}")
-    if strange := sum(file.strange for file in files.values()):
-        notes.append(f"left out: {strange} answers to conversations outside {scope}")
+    outside = [conversation for file in files.values() for conversation in file.strange - unruled]
+    if outside:
+        notes.append(f"left out: {len(outside)} answers to conversations outside {scope}")
     return notes
 
 
@@ -287,6 +300,7 @@ def report(
         "prevalence": population.prevalence(table, [t for t in release.oracle.traits if t not in hidden]),
         "unanswerable": _without(CLEAR, table, release.oracle),
         "never_violated": _without(VIOLATED, table, release.oracle),
+        "open": len(open_requests(release.folder, "test")),
         "chosen": chosen,
         "seconds": dict(seconds or {}),
     }
@@ -309,6 +323,8 @@ def as_texts(report: Report, table: Sequence[Row], notes: Sequence[str] = ()) ->
         lines.append(
             f"{some} {none:,} have traits for which no item is violated: whatever is shown, svr is 0 for these"
         )
+    if number := report["open"]:
+        lines.append(f"left out: {number:,} requests of test that may tell a sensitivity, as nobody has ruled (`open`)")
     tables = (form(report["runs"], report["k"]) for form in (report_table.show, report_table.summary))
     full, short = (plain("\n".join([text, *lines, *notes])) for text in tables)
     return full, short

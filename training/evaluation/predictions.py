@@ -30,7 +30,7 @@ class Predictions:
     inexact: Counter[str]  # what keeps a title from naming its item exactly -> number of titles
     cut: set[str]  # ids of answers that a server cut at its limit (`finish` is `length`)
     lost: set[str]  # ids of cut answers without any title
-    strange: int  # number of answers to conversations outside the split
+    strange: set[str]  # ids of answers to none of the rows
 
 
 def read(path: Path | str, table: Sequence[Row], release: Release) -> Predictions:
@@ -40,13 +40,13 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
     problems, inexact = Counter[str](), Counter[str]()
-    cut, lost, strange = set[str](), set[str](), 0
+    cut, lost, strange = set[str](), set[str](), set[str]()
     for place, row in jsonl(path):
         if "id" not in row:
             raise TrainingError(f'{place}: expected "id", the conversation of the release, found {list(row)}')
         name = str(row["id"])
         if name not in domains:
-            strange += 1
+            strange.add(name)
             continue
         if name in answers:
             raise TrainingError(f"{place}: a second answer for {name}: expected one line per conversation")
@@ -68,7 +68,9 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
             problems[problem] += 1
     if strange and not answers:
         form = "expected as `id` what is `conversation` in the requests"
-        raise TrainingError(f"{path}: none of its {strange} answers is to one of the {len(table)} requests: {form}")
+        raise TrainingError(
+            f"{path}: none of its {len(strange)} answers is to one of the {len(table)} requests: {form}"
+        )
     return Predictions(answers, written, problems, inexact, cut, lost, strange)
 
 

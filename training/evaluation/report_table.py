@@ -53,6 +53,7 @@ class Report(TypedDict):
     prevalence: population.Prevalence
     unanswerable: int  # requests with traits that no item of the release is clear for
     never_violated: int  # requests with traits that no item of the release is violated for
+    open: int  # requests of the split that are in no figure: nobody knows whether they tell a sensitivity
     chosen: str | None
     seconds: dict[str, float]
 

@@ -213,6 +213,20 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     assert all(word in table for word in ("popularity", "length", "1 answers to conversations outside test"))
 
 
+def test_requests_that_nobody_has_ruled_on_are_in_no_figure_and_counted(release, rows, tmp_path, capsys):
+    """Their answers were called answers to conversations outside test, and nothing said that requests were left out."""
+    table = pq.read_table(release.folder / "data/grpo/test.parquet")
+    doubted = table.to_pylist() + [rows[1] | {"conversation": name, "condition": "open"} for name in ("u9", "u10")]
+    small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(doubted, table.schema))
+    (path := tmp_path / "mine.jsonl").write_text(
+        "".join(json.dumps({"id": row["conversation"], "text": "1. Item C (2003)"}) + "\n" for row in doubted)
+    )
+    report = evaluate.evaluate(release.folder, path)
+    assert (report["open"], report["runs"][0]["n"]) == (2, 2)
+    out = capsys.readouterr().out
+    assert "left out: 2 requests of test that may tell a sensitivity" in out and "outside" not in out
+
+
 def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, capsys):
     """The letters of a path used to be taken for files; a Path, or no file, raised a TypeError."""
     alone = [evaluate.evaluate(release, path, only=["u7"])["runs"] for path in (predictions, str(predictions))]
