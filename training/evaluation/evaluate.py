@@ -146,53 +146,74 @@ def evaluate(
     conversation ids of the requests to score; default: all of the split.
     """
     release = release if isinstance(release, Release) else open_release(release)
-    table = [row for row in rows(release.folder, "grpo", "test") if only is None or row["conversation"] in only]
     scope = "test" if only is None else "the requests of test that were asked for"
+    table = [row for row in rows(release.folder, "grpo", "test") if only is None or row["conversation"] in only]
     if not table:
         raise TrainingError(f"{release.folder}: there is nothing to judge in {scope}")
     truth = read_gold(gold, release) if gold else None
-    predictions = [predictions] if isinstance(predictions, Path | str) else predictions
-    if not predictions:
+    files = _files(predictions, table, release)
+    judged = _judged(table, files)
+    by_name: Systems = {name: file.answers for name, file in files.items()}
+    written = {name: file.written for name, file in files.items()} if compat else {}
+    runs = compare(release, judged, by_name, truth, written=written)
+    for result in runs:
+        if result["name"] in files and (cut := files[result["name"]].cut):
+            result["cut"] = len(cut)
+    gold_table = with_gold(judged, release.oracle, truth)
+    full_report = report(release, runs, gold_table, truth is not None)
+    notes = [*_unread(files, release, scope), *_without_text(table, judged)]
+    full, short = as_texts(full_report, gold_table, notes)
+    if output:  # before printing: the reader may close the pipe
+        write(Path(output) / "report.json", full_report, nan=False)
+        write_users(output, by_name, judged, release, truth)
+        short += write_table(Path(output), full)
+    print(short)
+    return full_report
+
+
+def _files(
+    predictions: Path | str | Sequence[Path | str], table: Sequence[Row], release: Release
+) -> dict[str, Predictions]:
+    """Reads the predictions files by the names of their runs."""
+    paths = [predictions] if isinstance(predictions, Path | str) else [*predictions]
+    if not paths:
         raise TrainingError("predictions: no file: expected one at least")
-    names = [Path(path).stem for path in predictions]
+    names = [Path(path).stem for path in paths]
     if twice := [name for name in names if names.count(name) > 1]:
         raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
-    files = {n: read(path, table, release) for n, path in zip(names, predictions, strict=True)}
-    # without their text in the release some file need not answer them: the release alone cannot
+    return {name: read(path, table, release) for name, path in zip(names, paths, strict=True)}
+
+
+def _judged(table: Sequence[Row], files: Mapping[str, Predictions]) -> list[Row]:
+    """Returns the rows that all systems are scored on.
+
+    A request without its text is scored only if every file answers it, as whoever has the text can. One whose answer
+    was cut before its first title says nothing about a model.
+    """
     answered = set.intersection(*(set(file.answers) for file in files.values()))
-    without_text = {row["conversation"] for row in table if not row["prompt"]} - answered
-    table = [row for row in table if row["conversation"] not in without_text] or table
+    with_text = [row for row in table if row["prompt"] or row["conversation"] in answered]
     lost = {name for file in files.values() for name in file.lost}
-    table = [row for row in table if row["conversation"] not in lost]
-    if not table:
+    judged = [row for row in with_text or table if row["conversation"] not in lost]
+    if not judged:
         raise TrainingError(
             "every answer was cut before its first title: give more room (with --server: --set max_tokens=8192)"
         )
-    gold_table = with_gold(table, release.oracle, truth)
-    written = {name: file.written for name, file in files.items()} if compat else {}
-    by_name: Systems = {name: file.answers for name, file in files.items()}
-    runs = compare(release, table, by_name, truth, written=written)
-    for result in runs:
-        if result["name"] in files and (cut := files[result["name"]].cut):
-            result["cut"] = len(cut)
-    full_report = report(release, runs, gold_table, truth is not None)
-    notes = _unread(files, release, scope)
-    if without_text:
-        notes.append(f"left out: {len(without_text)} requests without their text, which not every file answers")
-    if blank := sum(not row["prompt"] for row in table):
+    return judged
+
+
+def _without_text(table: Sequence[Row], judged: Sequence[Row]) -> list[str]:
+    """Returns notes on requests without their text: those left out, and those that only whoever has the text knows."""
+    notes, blank = [], sum(not row["prompt"] for row in judged)
+    if left_out := sum(not row["prompt"] for row in table) - blank:
+        notes.append(f"left out: {left_out} requests without their text, which not every file answers")
+    if blank:
         notes.append(
-            f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that"
+            f"{blank} of {len(judged)} requests have no text in this release, as their source keeps it: a system that"
             " was asked with it answered nothing, and its figures mean nothing: `saferec-build rebuild` first"
         )
-    full, short = as_texts(full_report, gold_table, notes)
-    if output:  # before printing: the reader may close the pipe
-        write(Path(output) / "report.json", full_report, nan=False)
-        write_users(output, by_name, table, release, truth)
-        short += write_table(Path(output), full)
-    print(short)
-    return full_report
+    return notes
 
 
 def _unread(files: Mapping[str, Predictions], release: Release, scope: str) -> list[str]:
