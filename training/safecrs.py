@@ -19,14 +19,22 @@ VERBS = {
     "evaluate": "score a model, or a file of answers, on the test split",
 }
 SET: dict[str, Any] = {"action": "append", "default": [], "dest": "changes"}
+CONFIG: dict[str, Any] = {"metavar": "CONFIG", "help": "a YAML file, or a name in training/configs"}
+GOLD: dict[str, Any] = {"metavar": "FILE", "help": "what is true, where a generator knows it (JSONL)"}
+CHANGE = "change one setting, for example learning_rate=1e-4 or saferec.lora=16"
+ITEMS = "as text, one token an item, or text held to the catalogue's names"
+MODELS = "folder for models and report.json"
 
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line; needs no heavy imports."""
     root = argparse.ArgumentParser(prog="python -m training.safecrs", description=__doc__.split(": ", 1)[1])
     verbs = root.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run|memory")
-    for verb, description in VERBS.items():
-        _add(verbs.add_parser(verb, help=description, description=description), verb)
+    subs = {verb: verbs.add_parser(verb, help=text, description=text) for verb, text in VERBS.items()}
+    for stage in ("sft", "gdpo"):
+        _add_stage(subs[stage], stage)
+    _add_run(subs["run"])
+    _add_evaluate(subs["evaluate"])
     memory = verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula")
     memory.add_argument(
         "--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours with a shape"
@@ -38,51 +46,68 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _add(sub: argparse.ArgumentParser, verb: str) -> None:
-    release_help = "folder that `saferec-build release` wrote, its version inside the workspace, or one on the Hub"
-    sub.add_argument("--release", required=True, metavar="DIR|VERSION|NS/NAME@VERSION", help=release_help)
-    note = "; what an untrained model with item tokens needs is made beside it, in `start`"
-    output = ("folder for models and report.json", f"new folder for the model, or one to go on with{note}")
-    sub.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])
-    set_help = "change one setting, for example learning_rate=1e-4 or saferec.lora=16"
-    items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
-    if verb == "evaluate":
-        one = sub.add_mutually_exclusive_group(required=True)
-        one.add_argument("--model", metavar="NAME|PATH", help="of a trained model")
-        answers = 'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
-        one.add_argument("--predictions", metavar="FILE", nargs="+", action="extend", help=answers)
-        server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
-        sub.add_argument("--server", metavar="URL", help=server)
-        remote = "the requests may be sent to a --server that is not this machine"
-        sub.add_argument("--allow-remote", action="store_true", help=remote)
-        sub.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # JSONL of {"id"}: `diff` scores only these
-        sub.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
-        set_help += "; of a --server prompt, headers, timeout, or what requests to it hold, as max_tokens=4096"
-        items = "whether the text of a model is held to the catalogue's names"
-    else:
-        tiny = "`tiny` is made from the release and needs no GPU"
-        sub.add_argument("--model", required=True, metavar="tiny|NAME|PATH", help=tiny)
+def _add_stage(sub: argparse.ArgumentParser, stage: str) -> None:
+    """Adds the arguments of `sft` or `gdpo`."""
+    note = "what an untrained model with item tokens needs is made beside it, in `start`"
+    _add_folders(sub, f"new folder for the model, or one to go on with; {note}")
+    _add_start(sub)
+    sub.add_argument("--config", default=stage, **CONFIG)
+    if stage == "gdpo":
+        _add_advantages(sub, prefix="")
+    _short(sub, "saferec.items", ONE_OF["items"], f"how a model other than tiny answers: {ITEMS} (default text)")
+    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=CHANGE)
+
+
+def _add_run(sub: argparse.ArgumentParser) -> None:
+    _add_folders(sub, MODELS)
+    _add_start(sub)
+    sub.add_argument("--config", default="tiny", metavar="RECIPE", help="of all four, such as llama-3.1-8b")
+    text = "2: train two SFTs at once, and the student while Safe-GDPO trains; twice the memory (default 1)"
+    sub.add_argument("--processes", type=int, choices=[1, 2], default=1, help=text)
+    sub.add_argument("--gold", **GOLD)
+    _add_advantages(sub, prefix="gdpo.")
+    _short(sub, "all.saferec.items", ONE_OF["items"], f"how a model other than tiny answers: {ITEMS} (default text)")
+    stages = "after a stage, both. (SFTs) or all. (stages): sft.learning_rate=1e-3, both.num_train_epochs=2"
+    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=f"as above, {stages}")
+
+
+def _add_evaluate(sub: argparse.ArgumentParser) -> None:
+    _add_folders(sub, MODELS)
+    one = sub.add_mutually_exclusive_group(required=True)
+    one.add_argument("--model", metavar="NAME|PATH", help="of a trained model")
+    answers = 'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
+    one.add_argument("--predictions", metavar="FILE", nargs="+", action="extend", help=answers)
+    server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
+    sub.add_argument("--server", metavar="URL", help=server)
+    remote = "the requests may be sent to a --server that is not this machine"
+    sub.add_argument("--allow-remote", action="store_true", help=remote)
+    sub.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # JSONL of {"id"}: `diff` scores only these
+    sub.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
     sub.add_argument("--seed", type=seed, default=0)
-    if verb == "run":
-        sub.add_argument("--config", default="tiny", metavar="RECIPE", help="of all four, such as llama-3.1-8b")
-        text = "2: train two SFTs at once, and the student while Safe-GDPO trains; twice the memory (default 1)"
-        sub.add_argument("--processes", type=int, choices=[1, 2], default=1, help=text)
-        set_help = (
-            "as above, after a stage, both. (SFTs) or all. (stages): sft.learning_rate=1e-3, both.num_train_epochs=2"
-        )
-    else:
-        config = "a YAML file, or a name in training/configs"
-        sub.add_argument("--config", default="gdpo" if verb == "gdpo" else "sft", metavar="CONFIG", help=config)
-    if verb in ("run", "evaluate"):
-        sub.add_argument("--gold", metavar="FILE", help="what is true, where a generator knows it (JSONL)")
-    if verb in ("gdpo", "run"):
-        stage = "gdpo." if verb == "run" else ""
-        _short(sub, f"{stage}saferec.mode", ONE_OF["mode"], "normalise each reward, or their sum (default gdpo)")
-        credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
-        _short(sub, f"{stage}saferec.credit", ONE_OF["credit"], credit)
-    kinds = ("text", "trie") if verb == "evaluate" else ONE_OF["items"]
-    _short(sub, f"{'all.' if verb == 'run' else ''}saferec.items", kinds, f"{items} (default text)")
-    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=set_help)
+    sub.add_argument("--config", default="sft", **CONFIG)
+    sub.add_argument("--gold", **GOLD)
+    items = "whether the text of a model is held to the catalogue's names (default text)"
+    _short(sub, "saferec.items", ("text", "trie"), items)
+    server_set = "of a --server prompt, headers, timeout, or what requests to it hold, as max_tokens=4096"
+    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=f"{CHANGE}; {server_set}")
+
+
+def _add_folders(sub: argparse.ArgumentParser, output: str) -> None:
+    release = "folder that `saferec-build release` wrote, its version inside the workspace, or one on the Hub"
+    sub.add_argument("--release", required=True, metavar="DIR|VERSION|NS/NAME@VERSION", help=release)
+    sub.add_argument("--output", type=Path, required=True, metavar="DIR", help=output)
+
+
+def _add_start(sub: argparse.ArgumentParser) -> None:
+    tiny = "`tiny` is made from the release and needs no GPU"
+    sub.add_argument("--model", required=True, metavar="tiny|NAME|PATH", help=tiny)
+    sub.add_argument("--seed", type=seed, default=0)
+
+
+def _add_advantages(sub: argparse.ArgumentParser, prefix: str) -> None:
+    _short(sub, f"{prefix}saferec.mode", ONE_OF["mode"], "normalise each reward, or their sum (default gdpo)")
+    credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
+    _short(sub, f"{prefix}saferec.credit", ONE_OF["credit"], credit)
 
 
 def _short(sub: argparse.ArgumentParser, key: str, values: Sequence[str], text: str) -> None:
