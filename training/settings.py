@@ -174,27 +174,12 @@ def _value(value: JsonValue) -> JsonValue:
 
 
 def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed: int) -> Arguments:
-    """Returns an SFTConfig or GRPOConfig of these settings; raises TrainingError for an unknown argument."""
+    """Returns an SFTConfig or GRPOConfig of these settings; raises TrainingError if TRL does not know one of them, or
+    would fail by it later."""
     # TRL ignores model_init_kwargs for a model that is loaded already, as ours is
     arguments: Settings = {k: _value(v) for k, v in settings.items() if k not in ("saferec", "model_init_kwargs")}
-    names = [f.name for f in fields(kind)]
-    if strange := [key for key in arguments if key not in names]:
-        close, part = get_close_matches(strange[0], names, 1), strange[0].rpartition(".")[2]
-        hint = f"did you mean {close[0]}?" if close else "see its documentation"
-        hint = f"only `run` takes a stage before it: say {part}" if part in names else hint
-        hint = f"say saferec.{strange[0]}" if strange[0] in DEFAULTS else hint
-        raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: {hint}")
-    # TRL accepts text for a number or a bool, and a fraction or 0 for a count, and fails later
-    for f in fields(kind):
-        value, is_number = arguments.get(f.name, f.default), isinstance(f.default, int | float)
-        is_fraction = isinstance(value, float) and f.type in (int, int | None)
-        is_empty = f.name in COUNTS and not (isinstance(value, int) and value > 0)
-        if is_fraction or is_empty or (is_number and isinstance(value, str)):
-            raise TrainingError(f"{f.name} = {value!r}: expected a value like {f.default!r}")
-    epochs, steps = arguments.get("num_train_epochs", 1), arguments.get("max_steps", -1)
-    are_numbers = all(isinstance(number, int | float) for number in (epochs, steps))
-    if are_numbers and epochs <= 0 and steps <= 0:  # TRL would make no step and report a finished training
-        raise TrainingError(f"num_train_epochs = {epochs}: expected more than 0, or max_steps")
+    _refuse_unknown(kind, arguments)
+    _refuse_values(kind, arguments)
     # several processes without a GPU do not connect otherwise
     import torch
 
@@ -207,6 +192,39 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
             return kind(**{"output_dir": str(output), "seed": seed, **use_cpu, **arguments})
         except (TypeError, ValueError) as fault:
             raise TrainingError(f"trl.{kind.__name__}: {' '.join(str(fault).split())}") from None
+
+
+def _refuse_unknown(kind: type[Arguments], arguments: Settings) -> None:
+    """Raises TrainingError for the first argument that TRL does not have, with what was probably meant."""
+    names = [f.name for f in fields(kind)]
+    unknown = next((name for name in arguments if name not in names), None)
+    if unknown is None:
+        return
+    last_part = unknown.rpartition(".")[2]
+    if unknown in DEFAULTS:
+        hint = f"say saferec.{unknown}"
+    elif last_part in names:
+        hint = f"only `run` takes a stage before it: say {last_part}"
+    elif close := get_close_matches(unknown, names, 1):
+        hint = f"did you mean {close[0]}?"
+    else:
+        hint = "see its documentation"
+    raise TrainingError(f"argument {unknown!r} is not one of trl.{kind.__name__}: {hint}")
+
+
+def _refuse_values(kind: type[Arguments], arguments: Settings) -> None:
+    """Raises TrainingError for text in place of a number or a bool, for a fraction or 0 in place of a count, and for a
+    training without a step: TRL accepts them, and fails later or reports a finished training."""
+    for f in fields(kind):
+        value, is_number = arguments.get(f.name, f.default), isinstance(f.default, int | float)
+        is_fraction = isinstance(value, float) and f.type in (int, int | None)
+        is_empty = f.name in COUNTS and not (isinstance(value, int) and value > 0)
+        if is_fraction or is_empty or (is_number and isinstance(value, str)):
+            raise TrainingError(f"{f.name} = {value!r}: expected a value like {f.default!r}")
+    epochs, steps = arguments.get("num_train_epochs", 1), arguments.get("max_steps", -1)
+    are_numbers = all(isinstance(number, int | float) for number in (epochs, steps))
+    if are_numbers and epochs <= 0 and steps <= 0:
+        raise TrainingError(f"num_train_epochs = {epochs}: expected more than 0, or max_steps")
 
 
 def key(*parts: object) -> str:
