@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,39 +24,52 @@ def train(args: argparse.Namespace) -> None:
     say(f"model: {model_folder}; its figures on the test split: {judge}")
 
 
+STAGES = {"sft_raw": "sft_raw", "sft": "sft", "gdpo": None, "student": "guard"}  # of `run` -> the rows that it learns
+
+
 def run(args: argparse.Namespace) -> None:
     """Trains all four models and writes the report."""
-    names = ("sft_raw", "sft", "gdpo", "student")
-    changes: dict[str, list[str]] = {name: [] for name in names}
-    for change in args.changes:
-        prefix, dot, rest = change.partition(".")
-        if not dot or prefix not in settings.PARTS:
-            raise TrainingError(
-                f"--set {change}: expected it after {', '.join(names)}, both or all, as in sft.learning_rate=1e-3"
-            )
-        for name in {"both": settings.SFTS, "all": names}.get(prefix, (prefix,)):
-            changes[name].append(rest)
-    by_stage = {name: settings.read(args.config, changes[name], name) for name in names}
-    all_settings = list(by_stage.values())
-    for name, expected in {"sft_raw": "sft_raw", "sft": "sft", "student": "guard"}.items():
-        if (rows := by_stage[name]["saferec"]["rows"]) != expected:  # our own configs set it; another recipe may not
-            raise TrainingError(
-                f"{args.config}: {name} would learn the rows {rows}: expected `rows: {expected}` under saferec"
-            )
-    for name in ("num_train_epochs", "max_steps"):
-        if all_settings[0].get(name) != all_settings[1].get(name):
-            raise TrainingError(f"sft_raw and sft have different {name}: a comparison wants them equal")
-    for prefix, name in (("", "model_init_kwargs"), ("saferec.", "chat_template_kwargs")):
-        values = [(stage["saferec"] if prefix else stage).get(name) for stage in all_settings]
-        if any(value != values[0] for value in values):
-            key = prefix + name
-            raise TrainingError(f"the stages have different {key}: expected it after all, as in all.{key}=...")
+    by_stage = {stage: settings.read(args.config, changes, stage) for stage, changes in _changes(args.changes).items()}
+    _refuse_unlike(args.config, by_stage)
     if args.processes > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise TrainingError("--processes 2: several processes train together already: expected 1")
     shared = _run(args)
     from training import pipeline
 
-    pipeline.train_all(shared, args.model, *all_settings, processes=args.processes)
+    pipeline.train_all(shared, args.model, *by_stage.values(), processes=args.processes)
+
+
+def _changes(changes: Sequence[str]) -> dict[str, list[str]]:
+    """Returns for each of STAGES the changes of --set that are for it, without the stage or group before them."""
+    by_stage: dict[str, list[str]] = {stage: [] for stage in STAGES}
+    for change in changes:
+        part, dot, rest = change.partition(".")
+        if not dot or part not in settings.PARTS:
+            expected = f"expected it after {', '.join(STAGES)}, both or all, as in sft.learning_rate=1e-3"
+            raise TrainingError(f"--set {change}: {expected}")
+        for stage in {"both": settings.SFTS, "all": tuple(STAGES)}.get(part, (part,)):
+            by_stage[stage].append(rest)
+    return by_stage
+
+
+def _refuse_unlike(config: str, by_stage: Mapping[str, settings.Settings]) -> None:
+    """Raises TrainingError for stages that learn other rows than their names say, or that cannot be compared."""
+    for stage, expected in STAGES.items():
+        rows = by_stage[stage]["saferec"]["rows"]
+        if expected and rows != expected:  # our own configs set it; another recipe may not
+            raise TrainingError(
+                f"{config}: {stage} would learn the rows {rows}: expected `rows: {expected}` under saferec"
+            )
+    for name in ("num_train_epochs", "max_steps"):
+        if by_stage["sft_raw"].get(name) != by_stage["sft"].get(name):
+            raise TrainingError(f"sft_raw and sft have different {name}: a comparison wants them equal")
+    shared = {
+        "model_init_kwargs": [stage.get("model_init_kwargs") for stage in by_stage.values()],
+        "saferec.chat_template_kwargs": [stage["saferec"]["chat_template_kwargs"] for stage in by_stage.values()],
+    }
+    for key, values in shared.items():
+        if any(value != values[0] for value in values):
+            raise TrainingError(f"the stages have different {key}: expected it after all, as in all.{key}=...")
 
 
 def judge(args: argparse.Namespace) -> None:
