@@ -21,7 +21,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress
 from saferec_builder.erasure import people, places, review_server, rows
 from saferec_builder.erasure.people import Erasure, Receipt
-from saferec_builder.mining import removals as wishes
+from saferec_builder.mining import clusters, removals as wishes
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import database, shards, tables, whole_files, workspace
 from saferec_builder.storage.workspace import FORGETTING, Workspace
@@ -217,6 +217,7 @@ def _erase(
     changed = [(tables.REVIEWS, rows.noted(ws, erasure)), (tables.DECOYS, rows.planted(ws, erasure))]
     database.replace(ws.database, [*moved, *changed])  # before the texts are deleted
     counts |= {table.name: shards.rewrite(ws.root, table, change) for table, change in rows.changes(ws, erasure)}
+    clusters.erased(ws)
     new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(erasure.tombstones)), (tables.KEYED, rows.had_keys(ws, erasure))]
     counts |= database.erase(ws.database, rows.in_database(ws, erasure), new)
     database.scrub(ws.database)

@@ -12,10 +12,10 @@ import polars as pl
 
 from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.mining import near_duplicates
-from saferec_builder.storage import tables, whole_files, workspace
+from saferec_builder.storage import shards, tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
-_LOCK = "comparison"
+_LOCK, _TABLE = "comparison", tables.CONVERSATIONS
 NEARLY_ALL = 0.9  # from this share of copies on, new conversations are taken for a file mined as another source
 
 
@@ -29,13 +29,23 @@ def begin(ws: Workspace) -> None:
 def compare(ws: Workspace) -> None:
     """Compares all requests; holds only the seekers' words in memory. One process at a time."""
     with workspace.alone(ws, _LOCK, wait=True):
-        shards = _shards(ws)  # read first: the next comparison covers what is added meanwhile
+        names = _shards(ws)  # read first: the next comparison covers what is added meanwhile
         parts = [near_duplicates.requests(part) for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
         if parts:
             current = tables.last(pl.concat(parts), "conversation")
             known = workspace.read(ws, tables.CLUSTERS)
             workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, known))
-        _record(ws, shards)
+        _record(ws, names)
+
+
+def erased(ws: Workspace) -> None:
+    """Call it after an erasure, which gives new names to the shards that lost rows: they hold nothing to compare."""
+    with workspace.alone(ws, _LOCK, wait=True):
+        if (compared := _compared(ws)) is not None:
+            numbers = {name.split("-")[0] for name in compared}
+            shortened = {name.split(".")[0] for name in filter(shards.lost_rows, shards.names(ws.root, _TABLE))}
+            renamed = {name for name in shortened if name.split("-")[0] in numbers}
+            _record(ws, _shards(ws) & (compared | renamed))
 
 
 def check(ws: Workspace) -> None:
@@ -72,9 +82,8 @@ def doubled_source_warning(ws: Workspace, new: Sequence[str]) -> str | None:
 
 
 def _shards(ws: Workspace) -> set[str]:
-    """Names of the shards of conversations as first written: an erasure shortens a shard and adds none."""
-    names = workspace.state(ws, tables.CONVERSATIONS)["conversations"]
-    return {str(name).split(".")[0] for name in names}
+    """Names of the shards of conversations as first written, or as `erased` recorded them."""
+    return {name.split(".")[0] for name in shards.names(ws.root, _TABLE)}
 
 
 def _compared(ws: Workspace) -> set[str] | None:
@@ -83,8 +92,8 @@ def _compared(ws: Workspace) -> set[str] | None:
     return None if record is None else set(record.get("shards", ()))
 
 
-def _record(ws: Workspace, shards: set[str]) -> None:
-    if shards != _compared(ws):
+def _record(ws: Workspace, names: set[str]) -> None:
+    if names != _compared(ws):
         (ws.root / workspace.COMPARED).parent.mkdir(exist_ok=True)
         with whole_files.replacing(ws.root / workspace.COMPARED) as tmp:
-            tmp.write_text(json.dumps({"shards": sorted(shards)}), encoding="utf-8")
+            tmp.write_text(json.dumps({"shards": sorted(names)}), encoding="utf-8")

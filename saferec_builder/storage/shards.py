@@ -6,15 +6,18 @@ command restores it.
 
 A shard of an older schema is migrated each time it is read (see migrations), and written again as NUMBER-DIGEST.sSCHEMA
 by the next append to its table: of the shards with one NUMBER-DIGEST the newest schema counts. A shard from which
-`rewrite` took rows is called NUMBER-DIGEST.sSCHEMAeTIMES, and counts before those of its schema.
+`rewrite` took rows is called NUMBER-DIGEST.sSCHEMAeTIMES, and counts before those of its schema. Once the old one is
+deleted, it gets a random number of _RANDOM digits in place of the digest.
 """
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import polars as pl
@@ -26,6 +29,7 @@ from saferec_builder.storage import migrations, tables
 from saferec_builder.storage.tables import digest
 from saferec_builder.storage.whole_files import replacing
 
+_RANDOM = 20  # hex digits; a digest has 16
 _MINE = "run `saferec-build mine` again on the same files"
 _REMEDIES = {  # table -> how to restore the rows of a lost shard
     **dict.fromkeys(("conversations", "origins", "honoured", "marks", "clusters", "stated"), _MINE),
@@ -70,7 +74,8 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
     """Replaces every shard that `change` alters, deletes the files of the old ones, and returns how many rows are gone.
     This is the one exception to "append, never edit": somebody asked to be forgotten.
 
-    A killed call leaves the old shard or the new one; the next call deletes the files that do not count.
+    A killed call leaves the old shard or the new one; the next call deletes the files that do not count, and gives new
+    names to all shards that lost rows.
     """
     folder, removed = _folder(root, table), 0
     if not folder.is_dir():
@@ -87,7 +92,29 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
         for file in folder.iterdir():
             if file.stem not in valid and file.name != ".lock" and not file.is_dir():  # a disk's own folder, @eaDir
                 file.unlink()
+        for manifest in _manifests(folder):
+            if lost_rows(manifest.stem):
+                _rename(manifest)
     return removed
+
+
+def _rename(manifest: Path) -> None:
+    """Takes the digest out of the name of a shard that lost rows. It is of their keys, too: whoever has the other rows
+    could try which id or text of a source gives it, and so learn who was forgotten."""
+    number, _, rest = manifest.name.partition("-")
+    name, mark = rest[: (start := rest.rindex(".s"))], rest[start:]
+    if len(name) == _RANDOM:
+        return
+    shard, new = manifest.with_suffix(".parquet"), manifest.with_name(f"{number}-{token_hex(_RANDOM // 2)}{mark}")
+    with replacing(new.with_suffix(".parquet")) as tmp:
+        shutil.copyfile(shard, tmp)
+    manifest.rename(new)  # from here on the new name counts
+    shard.unlink()
+
+
+def lost_rows(name: str) -> bool:
+    """Whether `rewrite` took rows from the shard of this name."""
+    return _revision(Path(f"{name}.json"))[1] > 0
 
 
 def names(root: Path, table: tables.Table) -> list[str]:

@@ -15,8 +15,9 @@ from annotation.tools.tasks_and_answers import Task
 from saferec_builder.cli.app import app
 from saferec_builder.core.locks import file_lock
 from saferec_builder.erasure import forget as stage
+from saferec_builder.mining import clusters
 from saferec_builder.mining.conversations import pseudonym
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import shards, tables, workspace as store
 from tests.conftest import Cli, Injected
 from tests.servers.llm_stub import running, says
 from tests.worlds import calm, line, release_world as world
@@ -137,6 +138,7 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     if not name:
         (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{ID},\nmessages,c011x,\n")
     rows = {table.name: store.read(ws, table).height for table in tables.TABLES.values()}
+    (shard,) = shards.names(ws.root, tables.CONVERSATIONS)  # its name has a digest of all ids and texts in it
     dry_run = cli("forget", *filter(None, [name]), "--dry-run", "-C", ws.root, "--json")
     assert {table.name: store.read(ws, table).height for table in tables.TABLES.values()} == rows
     result = cli("forget", *filter(None, [name]), "-C", ws.root, "--json")
@@ -145,6 +147,8 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
         assert any(str(text).startswith("report.html, which is deleted too") for text in told.values())
     assert not (ws.root / "report.html").exists()
     assert left(ws) == {}
+    assert shard not in f"{[*ws.root.rglob('*')]}{(ws.root / store.COMPARED).read_text()}"
+    clusters.check(ws)  # all that is left was compared before
     counts = result.json["where"]
     assert counts == dry_run.json["where"] and min(counts.values()) > 0 and counts["lines"] > 2
     assert counts["conversations"] == counts["gold"] == 1 and counts["replies"] == 1  # the other replies stay

@@ -62,6 +62,7 @@ def test_an_erasure_leaves_nothing_to_compare(workspace: store.Workspace, tmp_pa
     path.write_text(chat("a", ASKED) + "\n" + chat("b", "A quiet film"))
     ingest.mine(workspace, "messages", path)
     assert shards.rewrite(workspace.root, tables.CONVERSATIONS, lambda frame: frame.filter(source_id="b")) == 1
+    clusters.erased(workspace)
     clusters.check(workspace)
     store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
     with pytest.raises(StoreError, match="copies of one could stand in two splits"):
