@@ -94,9 +94,11 @@ class Release:
         return proof.verified(self.folder)
 
     def diff(self, later: "Release | Path | str", *, predictions: Path | str | None = None) -> differences.Difference:
-        """Returns what changed between this release and a later one."""
+        """Returns what changed between this release and a later one; verifies both first, as others may have made them,
+        and raises ReleaseError as `verify` does."""
         after = later.folder if isinstance(later, Release) else Path(later)
-        return differences.diff(self.folder, after, Path(predictions) if predictions else None)
+        before, after = (proof.made_elsewhere(folder) for folder in (self.folder, after))
+        return differences.diff(before, after, Path(predictions) if predictions else None)
 
     def publish(
         self,

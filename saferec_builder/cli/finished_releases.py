@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from exports import diff as comparison, linkage as attack, rebuild as texts, required_version_bump, withdraw as ending
-from exports.verify import made_elsewhere
+from exports.release import Release
 from saferec_builder.cli.output import Folder, Json, Repo, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import plain
@@ -48,7 +48,8 @@ def diff(
     folder: Folder = Path("."),
 ) -> None:
     """Compare two releases: rows, label flips with the reviews behind them, agreement, alarms. Exit 0 either way."""
-    difference = comparison.diff(_release_folder(before, folder), _release_folder(after, folder), predictions)
+    earlier, later = (_opened(name, folder) for name in (before, after))
+    difference = earlier.diff(later, predictions=predictions)
     if as_json:
         typer.echo(json.dumps({"command": "diff", **difference.as_json()}, ensure_ascii=False))
         return
@@ -59,9 +60,9 @@ def diff(
         typer.echo(line(f"  {flip['conversation']} {flip['trait']}: {flip['from']} -> {flip['to']}; {cause}"))
 
 
-def _release_folder(name: str, folder: Path) -> Path:
+def _opened(name: str, folder: Path) -> Release:
     path = Path(name)
-    return made_elsewhere(path) if path.is_dir() else required_version_bump.find(Workspace.open(folder).releases, name)
+    return Release.open(path if path.is_dir() else required_version_bump.find(Workspace.open(folder).releases, name))
 
 
 def rebuild(

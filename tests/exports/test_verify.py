@@ -10,6 +10,7 @@ import pytest
 
 from exports import folder as files, verify as proof
 from exports.digests import RowDigest
+from exports.release import Release
 from saferec_builder.core.errors import ReleaseError, UsageError
 from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, reseal, seal, stated, tree
@@ -142,6 +143,10 @@ def test_what_was_made_elsewhere_is_verified_before_it_is_compared_or_attacked(c
     for words in (("diff", copy, "1.0.0"), ("linkage", copy, "--key", released.releases / "1.0.0.key.parquet")):
         result = cli(*words, "-C", released.root)
         assert result.code == 1 and "it unpacks to far more than rows of a release hold" in result.err
+    own = Release.open(released.releases / "1.0.0")
+    for before, after in ((own, copy), (Release.open(copy), own)):  # from Python, too: there nothing was verified
+        with pytest.raises(ReleaseError, match="it unpacks to far more than rows of a release hold"):
+            before.diff(after)
 
 
 def test_a_release_of_an_older_program_may_lack_a_column(copy):
