@@ -51,8 +51,8 @@ class Erasure:
 
 @dataclass(frozen=True)
 class Receipt:
-    """The result of one wish. `before`: all its names were erased before; `more`: the number of conversations of the
-    same people that it does not name."""
+    """The result of one wish. `before`: all its names were given before, and meant somebody; `more`: the number of
+    conversations of the same people that it does not name."""
 
     wish: str
     conversations: list[str]
@@ -97,9 +97,10 @@ def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tu
     for name, wish in named_wishes:
         revisions, keys = _match(ws, posts, aliases, name if names else "", wish)
         matches.append(revisions)
-        forgotten |= keys
-        old |= _old_names(ws, name if names else "", wish, posts["source"].unique()) if keys <= erased else set()
-        receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), keys <= erased))
+        before = keys <= erased and not wishes.nobody_keys(keys) <= erased  # a typo that is given twice means nobody
+        forgotten |= keys if before or revisions.height else keys | wishes.nobody_keys(keys)
+        old |= _old_names(ws, name if names else "", wish, posts["source"].unique()) if before else set()
+        receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), before))
     revisions = pl.concat(matches).unique().sort("conversation", "digest")
     rest = rows.join(revisions, on="conversation", how="anti")
     for n, receipt in enumerate(receipts):

@@ -23,7 +23,7 @@ from saferec_builder.storage.workspace import Workspace
 FILE = "removals.csv"
 REMOVED = "removed on request"
 _COLUMNS = ("source", "source_id", "author")
-TASK, CONVERSATION = "review task", "conversation"  # in place of a source
+TASK, CONVERSATION, NOBODY = "review task", "conversation", "nobody"  # in place of a source
 Key = Callable[[str, str, bytes], str]  # source, name, secret
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # prefixes and suffixes that people write around a name of Reddit
 
@@ -207,6 +207,11 @@ def id_key(source: str, name: str, secret: bytes) -> str:
 def task_key(task: str, secret: bytes) -> tuple[str, str]:
     """The row of FORGOTTEN for a review task about an erased person: a reviewer's file names the person by it alone."""
     return TASK, pseudonym(TASK, task, secret)
+
+
+def nobody_keys(keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Rows of FORGOTTEN which say that nobody here was meant by these others when they were written."""
+    return {(NOBODY, key) for _, key in keys}
 
 
 def conversation_key(name: str, secret: bytes) -> tuple[str, str]:

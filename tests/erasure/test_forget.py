@@ -345,7 +345,10 @@ def test_of_a_hundred_wishes_each_receipt_is_right(workspace: store.Workspace) -
 
 def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli) -> None:
     assert stage.forget(ws, "c0l2", dry=True).outside == stage.forget(ws, "c0l2").outside == []
-    assert (ws.root / "report.html").exists()  # a typo deleted it
+    for only in ("", "id"):  # a typo deleted the report, and then the same one given again did
+        again = stage.forget(ws, "c0l2", only=only)
+        assert again.outside == [] and "nobody here is meant by c0l2" in str(again.fault)
+    assert (ws.root / "report.html").exists()
     result = cli("forget", "c0l1", "c001", "--source", "messages", "-C", ws.root)
     assert result.code == 1 and "nobody here is meant by c0l1" in result.err and "c001: 1 conversation\n" in result.out
     result = cli("forget", "c002", "--source", "mesages", "-C", ws.root)
