@@ -1,6 +1,7 @@
 """Connects a workspace to its review server, finds its reviewers' accounts, and starts a Label Studio of its own."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -94,6 +95,15 @@ def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Coun
     figures: dict[str, JsonValue] = {"url": facts["url"], "login": facts["email"], "passwords": passwords}
     figures["reviewers"] = {name: account["email"] for name, account in facts["accounts"].items()}
     return Counts("review up", int(new), int(not new), figures=figures)
+
+
+def is_stopped(ws: Workspace) -> bool:
+    """Whether the workspace has a Label Studio of its own that does not run; False where its server.json is damaged,
+    which `doctor` and each command that needs it say."""
+    with suppress(ReviewError):
+        facts = local_label_studio.state(folder := server_folder(ws))
+        return facts is not None and not local_label_studio.alive(folder, facts)
+    return False
 
 
 def stop(ws: Workspace) -> Counts:

@@ -35,6 +35,7 @@ _OTHER_FOLDER = (
     " --tool files --to FOLDER",
     "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in",
 )
+_STOPPED_LABEL_STUDIO = ("", "`saferec-build review up`, as Label Studio is stopped, and `saferec-build review pull`")
 _TEAMS_LABEL_STUDIO = (" --url URL", "`saferec-build review pull --url URL`")
 _WITHOUT = "; or without them: "
 SUMS = ("requests", "tokens_in", "tokens_out", "usd")
@@ -222,7 +223,11 @@ def _review_tools(ws: Workspace, only: Sequence[str] = ()) -> list[tuple[str, st
     `review pull`."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
     tools |= {"files"} if any((ws.root / "review").glob("*.[cC][sS][vV]")) else set()
-    hows = _TOOLS if _own_label_studio(ws) else _TOOLS | {"label_studio": _TEAMS_LABEL_STUDIO}
+    hows = dict(_TOOLS)
+    if not _own_label_studio(ws):
+        hows["label_studio"] = _TEAMS_LABEL_STUDIO
+    elif connections.is_stopped(ws):
+        hows["label_studio"] = _STOPPED_LABEL_STUDIO
     used = [texts for tool, texts in hows.items() if tool in tools.intersection(only or tools)]
     return used or [_OTHER_FOLDER] * bool(workspace.count(ws, tables.ASSIGNMENTS))
 

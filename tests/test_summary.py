@@ -1,5 +1,6 @@
 """Tests of status: the counts of a workspace and its next step."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import certificate
+from annotation import certificate, connections
+from annotation.tools import local_label_studio
 from annotation.waiting import Waiting
 from exports.withdraw import withdraw
 from saferec_builder import summary
@@ -277,3 +279,19 @@ def test_the_next_push_and_pull_are_those_of_the_tool_that_people_have(
         (workspace.root / "label-studio" / "server.json").touch()
     step = summary.next_step(workspace, Waiting(0, 0, 1, 1, 0))
     assert f"saferec-build {push} NAME`" in step and f"`saferec-build {pull}" in step
+
+
+def test_where_reviews_wait_in_a_stopped_label_studio_its_start_comes_first(workspace, monkeypatch) -> None:
+    """The next step was a `review pull` that could only fail."""
+    fill(workspace, LINE)
+    store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit("label_studio")))
+    folder = connections.server_folder(workspace)
+    folder.mkdir()
+    (folder / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": os.getpid()}))
+    waiting = Waiting(0, 0, 2, 0, 0, ["label_studio"])
+    start = "`saferec-build review up`, as Label Studio is stopped, and `saferec-build review pull`, then"
+    assert summary.next_step(workspace, waiting).startswith(f"2 tasks wait for people: {start} `saferec-build adj")
+    monkeypatch.setattr(local_label_studio, "alive", lambda *_: True)
+    assert summary.next_step(workspace, waiting).startswith(
+        "2 tasks wait for people: `saferec-build review pull`, then"
+    )
