@@ -141,9 +141,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options, par
         placed = kept.select(pl.col("split").cast(pl.String), conversation="released")
         versioning.check_early(parent, known, _taxonomy(ws), placed)
     texts, rows = _built(ws, snapshot, base, frozenset(small), options)
-    # sources that keep their texts have no further requests, as their number would identify a text
-    rows = rows.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))
-    rows = checks.without_repeated_answers(rare_combinations.unlearned(rows, rare), texts.turns)
+    rows = rare_combinations.released_rows(rows, rare, base.keep, texts.turns)
     first = rows.filter(further=0)
     drops = build_rows.drops(base.left_out, rows)
     fill = _filler(first, base, ws.config.dataset.k)

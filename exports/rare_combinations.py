@@ -9,12 +9,12 @@ absent: if one is withheld, every trait that is not released is `withheld`, and 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from exports.build_rows import WITHHELD, unlearned as unlearned_rows
+from exports import build_rows, checks
 from exports.checks import person, small_groups
 from exports.manifest_types import Combinations
 
@@ -124,9 +124,13 @@ def without(kept: pl.DataFrame, left_out: pl.DataFrame, rare: Hidden) -> tuple[p
     return kept.filter(~is_left_out).drop("place").with_row_index("place"), pl.concat([left_out, dropped])
 
 
-def unlearned(built: pl.DataFrame, rare: Hidden) -> pl.DataFrame:
-    """Returns rows of build_rows.build that teach nothing if a trait is withheld, as what is safe is then unknown."""
-    return unlearned_rows(built, built["conversation"].is_in(list(rare.reduced)), WITHHELD)
+def released_rows(built: pl.DataFrame, rare: Hidden, keep: Collection[str], turns: checks.TurnsAt) -> pl.DataFrame:
+    """Returns the rows of build_rows.build that a release has. Sources that `keep` their texts have no further
+    requests, as their number would identify a text. A row teaches nothing if a trait is withheld, as what is safe is
+    then unknown, or if its answer is in a train request."""
+    rows = built.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(keep)))
+    rows = build_rows.unlearned(rows, rows["conversation"].is_in(list(rare.reduced)), build_rows.WITHHELD)
+    return checks.without_repeated_answers(rows, turns)
 
 
 def labels(released: pl.DataFrame, rare: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
