@@ -31,7 +31,7 @@ _BUFFERED = 20_000  # posts and drops that a worker holds before it writes them
 _PART = 2 << 20  # compressed bytes of conversations that the command holds at once
 _NAMED = 5  # other subreddits that are named
 _LAST = "last.txt"  # in the folder of the shards: what the last run put into the names of its shards and its catalog
-_FORMAT = 8  # version of the content of shards: raise it with the content or the finder of titles
+_FORMAT = 9  # version of the content of shards: raise it with the content or the finder of titles
 # names: keyed digests of the names that were hidden in the post
 _POSTS = pl.Schema({**reddit.POSTS, "names": pl.List(pl.String)})
 _MARKS = pl.Schema({c: kind for c, kind in tables.MARKS.schema.items() if c != "revision"})

@@ -35,6 +35,16 @@ def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace,
     assert mined(cli, workspace, rs, rc)["added"] == 0
 
 
+def test_shards_of_when_capitals_counted_are_no_answer(cli, workspace, tmp_path, monkeypatch):
+    """They held nothing of a subreddit in other capitals than saferec.toml has, and were used again."""
+    dump, read = write(tmp_path / "RS_2022-08.ndjson", [S | {"subreddit": S["subreddit"].upper()}]), reddit.read
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "_FORMAT", 8)
+        patch.setattr(reddit, "read", lambda path, _, tally, file: read(path, [], tally, file))
+        assert mined(cli, workspace, dump)["added"] == 0
+    assert mined(cli, workspace, dump)["added"] == 1
+
+
 def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     asked = S | {"link_flair_text": "Request, mail jo@example.org"}  # in some forums authors write their own flair
     write(tmp_path / "r_MovieSuggestions_posts.jsonl", [asked])
