@@ -5,13 +5,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import NotRequired, TextIO, TypedDict
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -126,49 +126,63 @@ def ask(
         _fill(path, table, send, url, progress)
 
 
+@dataclass
+class _Writer:
+    """Writes answers as they come. A refusal waits until it is known whether it is of one request or of all: the server
+    is then asked again what it answered before."""
+
+    file: TextIO
+    send: Callable[[Row], Answer]
+    url: str
+    answered: list[Row]
+    refused: list[tuple[Row, Answer]] = field(default_factory=list)
+
+    def take(self, row: Row, answer: Answer) -> None:
+        if "refused" not in answer:
+            self.write(row, answer)
+            self.answered.append(row)
+            return
+        self.refused.append((row, answer))
+        if len(self.refused) == AT_ONCE:
+            self.write_refused()
+
+    def write_refused(self) -> None:
+        """Writes the refusals; raises TrainingError if the server refuses what it answered, or has answered nothing:
+        the key may be wrong, or at its limit."""
+        if self.refused and (not self.answered or "refused" in self.send(self.answered[0])):
+            raise _refusal(self.url, self.refused[0][1]["refused"])
+        for row, answer in self.refused:
+            self.write(row, answer)
+        self.refused.clear()
+
+    def write(self, row: Row, answer: Answer) -> None:
+        self.file.write(json.dumps({"id": row["conversation"], **answer}, ensure_ascii=False) + "\n")
+        self.file.flush()
+
+
 def _fill(path: Path, table: Sequence[Row], send: Callable[[Row], Answer], url: str, progress: Progress | None) -> None:
-    previous = {row["id"]: "refused" not in row for _, row in jsonl(path)}
-    rows = [row for row in table if row["conversation"] not in previous]
-    answered = [row for row in table if previous.get(row["conversation"])]
-    refused: list[tuple[Row, Answer]] = []
+    """Asks for the answers that the file lacks, AT_ONCE at a time, and writes each as it comes."""
+    was_answered = {row["id"]: "refused" not in row for _, row in jsonl(path)}
+    rows = [row for row in table if row["conversation"] not in was_answered]
     with (
         open(path, "a", encoding="utf-8") as file,
         ThreadPoolExecutor(AT_ONCE) as pool,
         shown(len(rows), progress) as bar,
     ):
+        writer = _Writer(file, send, url, [row for row in table if was_answered.get(row["conversation"])])
         rows_by_future = {pool.submit(send, row): row for row in rows}
-        written: set[Future[Answer]] = set()
-
-        def write(row: Row, answer: Answer) -> None:
-            file.write(json.dumps({"id": row["conversation"], **answer}, ensure_ascii=False) + "\n")
-            file.flush()
-
-        def write_refused() -> None:
-            """Writes them if the server still answers what it answered before; else the key may be at its limit."""
-            if refused and (not answered or "refused" in send(answered[0])):
-                raise _refusal(url, refused[0][1]["refused"])
-            for pair in refused:
-                write(*pair)
-            refused.clear()
-
+        waiting = {*rows_by_future}
         try:
             for future in as_completed(rows_by_future):
-                written.add(future)
-                row, answer = rows_by_future[future], future.result()
-                if "refused" in answer:
-                    refused.append((row, answer))
-                else:
-                    write(row, answer)
-                    answered.append(row)
+                waiting.remove(future)
+                writer.take(rows_by_future[future], future.result())
                 bar.update()
-                if len(refused) == AT_ONCE:
-                    write_refused()
-            write_refused()
+            writer.write_refused()
         except BaseException:
             pool.shutdown(cancel_futures=True)
-            for future in rows_by_future.keys() - written:  # answers that arrived meanwhile may be paid for
+            for future in waiting:  # answers that arrived meanwhile may be paid for
                 if not future.cancelled() and future.exception() is None and "refused" not in future.result():
-                    write(rows_by_future[future], future.result())
+                    writer.write(rows_by_future[future], future.result())
             raise
 
 
