@@ -86,16 +86,20 @@ def _nodes(trie: Trie) -> Nodes:
     (rows, path), lines = _tree(trie.names), list[int]()
     for number in [*trie.numbers, (trie.end,)]:
         lines.append(len(rows))
+        # its tokens lead from one node to the next; nothing leads to the first
         rows += [(-1, -1, 1, -1), *((n, token, 1, -1) for n, token in enumerate(number, len(rows)))]
     parent, token, names, ends = np.array(rows).T.copy()
-    indices, done, stride = np.arange(len(rows)), len(rows) - 1, int(token.max()) + 2
+    indices, end, stride = np.arange(len(rows)), len(rows) - 1, int(token.max()) + 2
+    # a node without a parent keeps the order of the keys, and is found by no token, as these are 0 or more
     keys = np.where(parent < 0, indices * stride - 1, parent * stride + token)
     target = np.where(ends < 0, indices, ~ends)
-    target[np.array(lines[1:]) - 1] = 0
+    last_of_number = np.array(lines[1:]) - 1
+    target[last_of_number] = 0  # a name follows
     children = np.bincount(parent[parent >= 0], minlength=len(rows))
+    children[0] = 0
     stop = np.zeros_like(indices)
     stop[parent] = indices + 1  # the last child of a parent is written last
-    stop[done], children[done], children[0] = done + 1, 1, 0  # the end follows the end
+    stop[end], children[end] = end + 1, 1  # the end follows the end
     return Nodes(keys, stride, token, stop, children, names, target, path, np.array(lines))
 
 
@@ -140,15 +144,14 @@ class States:
         for row, items in zip(self.remaining, excluded, strict=True):
             for name in {trie.places[item] for item in items if item in trie.places}:
                 row[nodes.path[name]] -= 1
-        # first index of each row in the flattened `remaining` and `lines`, and its first place
-        sizes = np.array([[len(nodes.token)], [len(nodes.lines)], [stride]])
-        self.first_node, self.line, self.first_place = np.arange(len(excluded)) * sizes
-        self.order = np.arange(len(excluded) * nodes.children.max())
-        # first node of each line of a row: the end if no name remains for it
+        rows = np.arange(len(excluded))
+        self.flat, self.first_node = self.remaining.ravel(), rows * len(nodes.token)
+        self.first_place = rows * stride
+        # the first node of each line of a row, or the end if no name remains for the line, and the row's present line
         has_name = np.arange(len(nodes.lines)) < self.remaining[:, :1]
-        self.lines = np.where(has_name, nodes.lines, nodes.lines[-1]).ravel()
+        self.lines, self.line = np.where(has_name, nodes.lines, nodes.lines[-1]).ravel(), rows * len(nodes.lines)
         self.node = self.lines.take(self.line)
-        self.flat = self.remaining.ravel()
+        self.order = np.arange(len(excluded) * nodes.children.max())
         # the root has thousands of children: their places are computed once
         of_root = slice(1, nodes.stop[0])
         self.root_places = self.first_place[:, None] + nodes.token[of_root]
@@ -157,6 +160,8 @@ class States:
     def children(self) -> list[tuple[Numbers, Numbers]]:
         """Returns the places of children: of rows within a name, and of rows at the root; with their unused names."""
         nodes, count = self.nodes, self.nodes.children.take(self.node)
+        # children are adjacent and end before `stop`. With nodes that have 2 and 3 children, the list of all has 0 1 of
+        # the first, at stop - 2, and 2 3 4 of the second, at stop - 5
         child = (nodes.stop.take(self.node) - count.cumsum()).repeat(count)
         child += self.order[: len(child)]
         places = self.first_place.repeat(count)
@@ -168,10 +173,13 @@ class States:
     def advance(self, tokens: Numbers) -> None:
         """Advances each row by a token that may come next; after the end by any."""
         nodes = self.nodes
-        node = nodes.target.take(nodes.keys.searchsorted(self.node * nodes.stride + tokens), mode="clip")
+        child = nodes.keys.searchsorted(self.node * nodes.stride + tokens)
+        node = nodes.target.take(
+            child, mode="clip"
+        )  # after the end `child` may be past the last node, which is the end
         is_name = node < 0
         ended = is_name.nonzero()[0]
-        used = nodes.path.take(~node.take(ended), 0)
+        used = nodes.path.take(~node.take(ended), 0)  # nodes of the names that end here: each is used once
         used += self.first_node.take(ended)[:, None]
         self.flat[used] -= 1
         self.line += is_name
