@@ -126,3 +126,17 @@ def test_what_is_no_name_is_nobody_who_was_forgotten_before(
     with pytest.raises(UsageError, match=f"forget: a name is {problem}: expected ids and authors, or no name at all"):
         stage.forget(workspace, ["c1", name])
     assert stage.forget(workspace, [" c1\n"], dry=True).receipts == [Receipt("c1", [], False)]
+
+
+def test_a_typo_that_is_given_twice_means_nobody_and_keeps_the_report(workspace: store.Workspace) -> None:
+    """The second time it counted as the name of somebody who was erased before, and the report was deleted."""
+    store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
+    (page := workspace.root / "report.html").touch()
+    for only in ("", "", "id"):
+        result = stage.forget(workspace, "c0l2", only=only)
+        assert not result.receipts[0].met and "nobody here is meant by c0l2" in str(result.fault)
+        assert result.outside == [] and page.exists()
+    (name,) = store.read(workspace, tables.CONVERSATIONS)["source_id"]
+    assert stage.forget(workspace, name).receipts[0].conversations and not page.exists()
+    page.touch()  # it may be back from a backup, and show them
+    assert stage.forget(workspace, name).receipts[0].before and not page.exists()
