@@ -108,15 +108,14 @@ def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
 
 def _labels(old: Draft, new: Draft) -> _Labels:
     """Returns what `flips` and `columns` do not tell about the labels that both releases hold."""
-    older, newer = (table(draft, "labels") for draft in (old, new))
+    older, newer = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
     both = older.join(newer, on=_UNIT, suffix="_new")
-    verdict, verdict_new = (pl.col(name).cast(pl.String).fill_null("unresolved") for name in ("verdict", "verdict_new"))
+    verdict, verdict_new = (pl.col(name).fill_null("unresolved") for name in ("verdict", "verdict_new"))
     was, now = verdict.is_in(_DECIDED), verdict_new.is_in(_DECIDED)
     kinds = both.select(kind=pl.format("{} -> {}", verdict, verdict_new), lost=was & ~now, gained=~was & now)
     lost, gained = (kinds.filter(name)["kind"].value_counts().sort("kind").rows() for name in ("lost", "gained"))
-    shared = [c for c in older.columns if c in newer.columns and c not in _UNIT]
-    differs = both.select(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)
-    others = [c for c in shared if c not in _OF_THE_TRAIT]
+    differs = _differs("labels", old, new)
+    others = [name for name in differs.columns if name not in _OF_THE_TRAIT]
     alone = differs.filter(pl.any_horizontal(pl.all()), ~pl.any_horizontal(pl.lit(False), *others)).height
     return _Labels(lost=dict(lost), gained=dict(gained), trait_alone=alone)
 
@@ -125,6 +124,14 @@ def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """Returns these columns as strings; columns that a release of an older program lacks are null."""
     missing = [pl.lit(None, pl.String).alias(name) for name in names if name not in frame.columns]
     return frame.with_columns(missing).select(pl.col(names).cast(pl.String))
+
+
+def _differs(config: str, old: Draft, new: Draft) -> pl.DataFrame:
+    """Returns for each row that both releases hold, and each column that both have, whether they differ in it."""
+    older, newer = (table(draft, config) for draft in (old, new))
+    both = older.join(newer, on=KEYS[config], suffix="_new")
+    shared = [name for name in older.columns if name in newer.columns and name not in KEYS[config]]
+    return both.select(pl.col(name).ne_missing(pl.col(f"{name}_new")) for name in shared)
 
 
 def _rows(config: str, old: Draft, new: Draft) -> tuple[dict[str, int], dict[str, int]]:
@@ -136,10 +143,7 @@ def _rows(config: str, old: Draft, new: Draft) -> tuple[dict[str, int], dict[str
         changed = max(0, other - added)
         columns = {"verdict": changed} if changed else {}
     else:
-        older, newer = (table(draft, config) for draft in (old, new))
-        shared = [c for c in older.columns if c in newer.columns and c not in KEYS[config]]
-        both = older.join(newer, on=KEYS[config], suffix="_new")
-        differs = both.select(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)
+        differs = _differs(config, old, new)
         changed = differs.filter(pl.any_horizontal(pl.all())).height
         columns = {name: n for name, n in differs.sum().row(0, named=True).items() if n}
     return {"added": added, "removed": removed, "changed": changed}, columns
@@ -248,7 +252,7 @@ def unresolved(old: Draft, new: Draft) -> list[Row]:
     """Returns an alarm per trait of which more than 5 % of the decided labels are no longer decided, or are missing;
     none if the two releases share no conversation, as ids were different in older ones."""
     before, after = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
-    decided, still_decided = (frame.filter(pl.col("verdict").is_in(["present", "absent"])) for frame in (before, after))
+    decided, still_decided = (frame.filter(pl.col("verdict").is_in(_DECIDED)) for frame in (before, after))
     if decided.join(after, on="conversation", how="semi").is_empty():
         return []
     lost = aggregation.lost(decided, still_decided, _UNIT)
