@@ -148,8 +148,9 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options, par
     others, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
     more = claims.add(fill(others), snapshot.claims, released_traits, slugs)
     current = review_facts.current(snapshot, base.out)
-    drawn = snapshot.design, current, snapshot.assignments
-    weights = review_facts.weights(*drawn, base.current_labels, snapshot.verdicts)
+    weights = review_facts.weights(
+        snapshot.design, current, snapshot.assignments, base.current_labels, snapshot.verdicts
+    )
     filled = fill(first).join(weights, on="conversation", how="left", maintain_order="left")
     places = filled.select("place", "released", subject="conversation")
     labels = base.current_labels.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
@@ -161,11 +162,11 @@ def _filler(first: pl.DataFrame, base: Base, k: int) -> Callable[[pl.DataFrame],
     """Returns target_lists.fill, learned from the requests `first`. Rows of sources that keep their texts learn from
     all of these; the other rows do not learn from them, as their lists would disclose items of a text that stays out.
     """
-    keeps, catalog_facts = pl.col("source").is_in(list(base.keep)), (base.items, base.judged.oracle)
-    of_all, open_first = target_lists.candidates(first, *catalog_facts), first.filter(~keeps)
-    if open_first.height == first.height:
+    keeps, oracle = pl.col("source").is_in(list(base.keep)), base.judged.oracle
+    of_all = target_lists.candidates(first, base.items, oracle)
+    if (open_first := first.filter(~keeps)).height == first.height:
         return partial(target_lists.fill, candidates=of_all, k=k)
-    of_open = target_lists.candidates(open_first, *catalog_facts)
+    of_open = target_lists.candidates(open_first, base.items, oracle)
 
     def fill(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.with_row_index("row")
@@ -252,8 +253,9 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> Stated:
     reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
     voting = controls.label_votes(reviews, snapshot.assignments)
     checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
-    judged = (snapshot, base.current_labels, reviews, base.out)
-    certified = review_facts.certified(*judged, ws, small=small, items=base.items["item"])
+    certified = review_facts.certified(
+        snapshot, base.current_labels, reviews, base.out, ws, small=small, items=base.items["item"]
+    )
     return review_facts.agreement_by_trait(voting, ws.taxonomy, small), certified
 
 
