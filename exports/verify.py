@@ -194,10 +194,12 @@ def _row_digest(file: pq.ParquetFile, most: int) -> str | None:
     """Returns the digest of the rows; None where they unpack to over `most` bytes, which could fill the memory of
     whoever reads them: by what the file states before it is read, and then by what is read. A value that is stored once
     may stand in each row, so few rows are read at once where such values may be large. If a file states less than it
-    holds, one page of each column (at most 2 GiB) is unpacked before that shows: pyarrow has no lower limit."""
+    holds, one page of each column is unpacked before that shows: pyarrow has no limit for a page."""
     groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
     columns = [group.column(n) for group in groups for n in range(group.num_columns)]
-    if sum(column.total_uncompressed_size for column in columns) > most:
+    stored = sum(column.total_uncompressed_size for column in columns)
+    values = sum(column.num_values for column in columns)  # a byte each at least: of a list those alike are stored once
+    if max(stored, values) > most:
         return None
     largest = max([1, *(column.total_uncompressed_size for column in columns if column.has_dictionary_page)])
     digest = RowDigest()
