@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.core.progress import Progress, lines
+from saferec_builder.core.progress import Progress, at_work, lines
 from training import model_card
 from training.data import Gold, Release, Row, balance_conditions, rows, with_prompt
 from training.settings import Settings, key
@@ -68,10 +68,11 @@ class Run:
             say(f"{name}:" + (f" replaces a stage with other {' and '.join(changed)} ({folder})" if changed else ""))
             self.refuse_overwriting(folder, parents)
             start_time, start_cpu = time.perf_counter(), time.process_time()
-            loaded = [load()] if load else []
-            on_first_process(lambda: begin(folder, stage_key))
-            result = work(folder, *loaded)
-            loaded.clear()
+            with at_work(tell, name):
+                loaded = [load()] if load else []
+                on_first_process(lambda: begin(folder, stage_key))
+                result = work(folder, *loaded)
+                loaded.clear()
             gc.collect()  # a trained model is held by reference cycles, and the next stage may need the whole GPU
             if torch := sys.modules.get("torch"):
                 torch.cuda.empty_cache()

@@ -9,6 +9,7 @@ from typing import Any
 
 from saferec_builder.core import os_error_messages
 from saferec_builder.core.errors import SafeRecError, plain
+from saferec_builder.core.progress import at_work
 from training.release_from_hub import is_name
 from training.settings import ONE_OF
 
@@ -134,9 +135,12 @@ def main(words: Sequence[str] | None = None) -> int:
     quiet(getattr(args, "model", None), getattr(args, "release", ""))
 
     def work() -> None:
-        from training import commands  # imported late: --help does not need it
+        from training.run_folders import tell  # imported late, as all that --help does not need
 
-        commands.VERBS[args.verb](args)
+        with at_work(tell, args.verb):
+            from training import commands
+
+            commands.VERBS[args.verb](args)
 
     return careful(work)
 

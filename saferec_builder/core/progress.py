@@ -11,8 +11,9 @@ from typing import Protocol, Self, TypeVar
 T = TypeVar("T")
 
 _OPEN: list[object] = []  # what shows its progress now, innermost last: only that one speaks
-FIRST, EVERY = 3.0, 20.0  # seconds until the first line in a log, and between two lines
+FIRST, EVERY = 3.0, 15.0  # seconds until the first line in a log, and between two lines
 PATIENCE = 3.0  # seconds until a step that has counted nothing yet reports that it is at work
+_LAST = [0.0]  # when the last line was logged, whoever did it
 
 
 class Bar(Protocol):
@@ -39,16 +40,17 @@ class _Unseen:
 class Lines(_Unseen):
     """A bar for a log: lines with the number of steps done, the total, and the time left at the speed so far.
 
-    Logs nothing before FIRST seconds or when less is left, and at most one line per EVERY seconds. done: steps that an
-    earlier run did. Where no step ends for EVERY seconds, it says that it is at work. at_once: how many steps run at
-    the same time, if any do: until two rounds or a tenth of all are done, no time is logged.
+    Logs nothing before FIRST seconds or when less is left, and then a line per EVERY seconds: where no step ends in
+    them, that it is at work. done: steps that an earlier run did. at_once: how many steps run at the same time, if any
+    do: until two rounds or a tenth of all are done, no time is logged.
     """
 
     def __init__(
         self, say: Callable[[str], object], name: str, unit: str, total: int, done: int = 0, *, at_once: int = 0
     ) -> None:
         self._say, self._name, self._unit, self._total = say, name, unit, total
-        self._earlier = self._done = self._noted = done
+        self._earlier = self._done = done
+        self._asked = False
         self._enough = min(2 * at_once, (total - done) // 10)
         self._began = monotonic()
         self._due = self._began + FIRST
@@ -62,11 +64,14 @@ class Lines(_Unseen):
         self._start.close()
 
     def _so_far(self) -> str | None:
-        """What is done, to say with how long it is at work; None if a step was done since this was asked last."""
-        if self._done != self._noted:
-            self._noted = self._done
+        """What is done, to say with how long it is at work; None if it has just begun, and steps are being done."""
+        has_begun, self._asked = self._asked, True
+        if self._done == self._earlier:
+            return ""
+        if not has_begun:
             return None
-        return f"{self._done:,} of {self._total:,} {self._unit}s, " if self._done > self._earlier else ""
+        self._due = monotonic() + EVERY
+        return f"{self._done:,} of {self._total:,} {self._unit}s, "
 
     def update(self, n: int = 1, /) -> None:
         self._done += n
@@ -75,7 +80,7 @@ class Lines(_Unseen):
         if now >= self._due and remaining >= FIRST:
             self._due = now + EVERY
             left = f", about {_rounded(remaining)} left" if done >= self._enough else ""
-            self._say(f"{self._name}: {self._done:,} of {self._total:,} {self._unit}s{left}")
+            _log(self._say, f"{self._name}: {self._done:,} of {self._total:,} {self._unit}s{left}")
 
 
 @contextmanager
@@ -89,18 +94,27 @@ def innermost() -> Iterator[Callable[[], bool]]:
         _OPEN.remove(mark)
 
 
+def _log(say: Callable[[str], object], line: str) -> None:
+    say(line)
+    _LAST[0] = perf_counter()
+
+
 @contextmanager
 def at_work(say: Callable[[str], object], name: str, so_far: Callable[[], str | None] = lambda: "") -> Iterator[None]:
-    """Reports how long a step has been at work: after PATIENCE seconds, then every EVERY seconds. so_far: what is done,
-    or None to say nothing this time."""
+    """Reports how long a step has been at work: after PATIENCE seconds, then EVERY seconds after the last line, be it
+    of a part of the step. so_far: what is done, or None to say nothing this time."""
     finished, start = Event(), perf_counter()
 
     def report() -> None:
         wait = PATIENCE
         while not finished.wait(wait):
-            if is_innermost() and (done := so_far()) is not None:
-                say(f"{name}: {done}at work for {_rounded(perf_counter() - start)}")
-            wait = EVERY
+            now, wait = perf_counter(), EVERY
+            if not is_innermost():
+                wait = min(EVERY, 1.0)  # it may be the innermost again at any time
+            elif now < _LAST[0] + EVERY and _LAST[0] > start:
+                wait = _LAST[0] + EVERY - now
+            elif (done := so_far()) is not None:
+                _log(say, f"{name}: {done}at work for {_rounded(now - start)}")
 
     thread = Thread(target=report, daemon=True)
     with innermost() as is_innermost:

@@ -1,6 +1,6 @@
 """Progress lines: the amount done and the time left, and nothing for quick commands."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Event
 
 import pytest
@@ -26,11 +26,11 @@ def said(clock: list[float], times: list[float], total: int, each: int = 1, done
     return lines
 
 
-def test_a_line_after_three_seconds_and_then_every_twenty(clock: list[float]) -> None:
-    """500 of 3,000 took 3 s, so 2,500 take 15 s; 1,250 took 23 s, so 1,750 take 32.2 s."""
-    assert said(clock, [102.9, 103.0, 110.0, 122.9, 123.0, 140.0], 3000, 250) == [
+def test_a_line_after_three_seconds_and_then_every_fifteen(clock: list[float]) -> None:
+    """500 of 3,000 took 3 s, so 2,500 take 15 s; 1,250 took 18 s, so 1,750 take 25.2 s."""
+    assert said(clock, [102.9, 103.0, 110.0, 117.9, 118.0, 132.9], 3000, 250) == [
         "mine: 500 of 3,000 files, about 15 s left",
-        "mine: 1,250 of 3,000 files, about 33 s left",
+        "mine: 1,250 of 3,000 files, about 26 s left",
     ]
 
 
@@ -150,3 +150,47 @@ def test_a_quick_command_says_nothing_of_it() -> None:
     with progress.at_work(lines.append, "status"):
         pass
     assert lines == []
+
+
+def test_steps_that_flow_are_told_of_too_where_no_line_came(clock: list[float]) -> None:
+    """A step that was done just after a look made the next look silent, for 40 seconds together."""
+    lines: list[str] = []
+    bar = progress.Lines(lines.append, "mine", "file", 9)
+    assert bar._so_far() == ""
+    bar.update()
+    assert bar._so_far() == "1 of 9 files, "
+    clock.append(104.0)
+    bar.update()
+    assert lines == []  # the look has said so within fifteen seconds
+    begun = progress.Lines(lines.append, "mine", "file", 9)
+    begun.update()
+    assert begun._so_far() is None and begun._so_far() == "1 of 9 files, "  # it has just begun, and goes on
+
+
+class Waits:
+    """An Event that waits on a clock of its own; `meanwhile` happens during each wait, and then it is set."""
+
+    def __init__(self, *meanwhile: Callable[[], object]) -> None:
+        self.meanwhile, self.now = [*meanwhile], 100.0
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return not self.meanwhile or bool(self.meanwhile.pop(0)())
+
+    def set(self) -> None: ...
+
+
+def test_the_next_line_comes_fifteen_seconds_after_the_last_whoever_said_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, said = object(), list[tuple[float, str]]()
+    waits = Waits(
+        lambda: None,  # until 103
+        lambda: progress._LAST.__setitem__(0, 110.0),  # until 118: a part spoke meanwhile
+        lambda: progress._OPEN.append(part),  # until 125: a part is at work
+        lambda: progress._OPEN.remove(part),  # until 126
+    )
+    monkeypatch.setattr(progress, "Event", lambda: waits)
+    monkeypatch.setattr(progress, "perf_counter", lambda: waits.now)
+    monkeypatch.setattr(progress, "_LAST", [0.0])
+    with progress.at_work(lambda line: said.append((waits.now, line)), "run"):
+        pass
+    assert said == [(103.0, "run: at work for 3 s"), (126.0, "run: at work for 26 s")]

@@ -4,11 +4,13 @@ import json
 import os
 import platform
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from saferec_builder.core import progress
 from saferec_builder.core.errors import TrainingError
 from tests.conftest import Printed
 from training import run_folders as stages
@@ -117,3 +119,12 @@ def test_a_stage_that_replaces_another_one_says_why(tmp_path: Path, capsys: Prin
     expected["release"] = {"name": "n", "version": "1.0.0", "digest": "d"}
     assert {name: card[name] for name in expected} == expected and not (tmp_path / "sft" / ".begun.json").exists()
     assert card["versions"]["python"] == platform.python_version() and card["versions"]["numpy"]
+
+
+def test_a_stage_that_takes_long_says_that_it_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that counts no steps was silent for minutes."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    lines, said = list[str](), Event()
+    monkeypatch.setattr(stages, "tell", lambda line: (lines.append(line), said.set()))
+    stages.Run(RELEASE, tmp_path).stage("start", {}, lambda folder: {"spoke": said.wait(60)})
+    assert lines[0] == "start: at work for 1 s"

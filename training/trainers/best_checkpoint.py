@@ -1,8 +1,9 @@
 """Keeps the checkpoint that is best on the validation split while a trainer runs; never uses the test split."""
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -27,13 +28,21 @@ class Keeper(TrainerCallback):
         self.folder, self.score, self.checks, path = folder, score, checks, folder / CHECKS
         lines = path.read_text().splitlines() if resumes and path.is_file() else []
         self.lines: list[Figures] = [strict_json(line) for line in lines]
+        self.shown = ExitStack()  # the bar of a training, until it ends or fails
         self.best: Figures | None = max(self.lines, key=lambda line: line["score"], default=None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.shown.close()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
         self.every = max(1, math.ceil(state.max_steps / max(1, self.checks)))
-        self.bar = Lines(tell, f"  {self.folder.name}", "step", state.max_steps, state.global_step)
+        bar = Lines(tell, f"  {self.folder.name}", "step", state.max_steps, state.global_step)
+        self.bar = self.shown.enter_context(bar)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         if state.global_step % self.every == 0:
@@ -42,6 +51,7 @@ class Keeper(TrainerCallback):
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         self.check(state.global_step, rest["model"])
+        self.shown.close()
         if self.best:
             say(f"  kept: the model of step {self.best['step']}, the highest score")
 

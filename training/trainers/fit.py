@@ -28,7 +28,8 @@ def fit(
         keeper.check(0, trainer.model)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(keeper)
-    trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+    with keeper:
+        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     log = trainer.state.log_history
 
     def write() -> None:

@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
+from saferec_builder.core import progress
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds.bars import steps_take
@@ -124,10 +126,25 @@ def test_a_long_training_says_where_it_stands(tmp_path: Path, monkeypatch, capsy
     keeper.best = {"score": 2.0}  # nothing to save
     nothing: Any = SimpleNamespace()
     state: Any = SimpleNamespace(global_step=60, max_steps=100)
-    keeper.on_train_begin(nothing, state, nothing)
-    keeper.on_step_end(nothing, state, nothing, model="a")
-    assert checked == []  # two checks in 100 steps: after 50 and 100
-    assert capsys.readouterr().err == "  sft: 61 of 100 steps, about 20 min left\n"
-    state.global_step = 100
-    keeper.on_step_end(nothing, state, nothing, model="b")
-    assert checked == ["b"]
+    with keeper:
+        keeper.on_train_begin(nothing, state, nothing)
+        keeper.on_step_end(nothing, state, nothing, model="a")
+        assert checked == []  # two checks in 100 steps: after 50 and 100
+        assert capsys.readouterr().err == "  sft: 61 of 100 steps, about 20 min left\n"
+        state.global_step = 100
+        keeper.on_step_end(nothing, state, nothing, model="b")
+        assert checked == ["b"]
+
+
+def test_a_step_that_takes_long_says_that_it_is_at_work(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Steps of a minute each left a log silent; and what came after a failed training was silent, too."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    nothing, state = cast(Any, SimpleNamespace()), cast(Any, SimpleNamespace(global_step=0, max_steps=2))
+    err = ""
+    with pytest.raises(ValueError), Keeper(tmp_path / "sft", lambda model: {"score": 1.0}, 1) as keeper:
+        keeper.on_train_begin(nothing, state, nothing)
+        while not err:
+            time.sleep(0.01)
+            err = capsys.readouterr().err
+        raise ValueError
+    assert err == "  sft: at work for 1 s\n" and not progress._OPEN
