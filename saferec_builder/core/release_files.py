@@ -12,6 +12,10 @@ SUMS = "SHA256SUMS"
 WITHDRAWN, WITHDRAWN_HERE = "WITHDRAWN.json", "withdrawn.json"
 
 
+def is_release(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in (SUMS, "manifest.json"))
+
+
 def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

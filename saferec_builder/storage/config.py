@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.plain_files import read_plain
+from saferec_builder.core.release_files import is_release
 
 FILE = "saferec.toml"
 TEMPLATE = Path(__file__).with_name("saferec.toml")  # the file of a new workspace: every setting with its default
@@ -228,11 +229,15 @@ def read(folder: Path) -> Config:
     try:
         return Config.model_validate(tomllib.loads(read_plain(path).decode("utf-8-sig")))
     except FileNotFoundError:
-        nearby = _nearby(folder)
-        raise UsageError(
-            f"{folder} is no workspace ({FILE} is missing): "
-            + (f"{nearby} is one: say `-C {nearby}`" if nearby else f"run `saferec-build init {folder}`")
-        ) from None
+        remedy = f"run `saferec-build init {folder}`"
+        if is_release(folder):
+            remedy = (
+                f"it is a release: check it with `saferec-build verify {folder}`, train on it with `saferec-train run"
+                f" --release {folder}`; a workspace is another folder, which `saferec-build init` makes"
+            )
+        if nearby := _nearby(folder):
+            remedy = f"{nearby} is one: say `-C {nearby}`"
+        raise UsageError(f"{folder} is no workspace ({FILE} is missing): {remedy}") from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:

@@ -14,6 +14,7 @@ import polars as pl
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import StoreError, UsageError, is_utf8
 from saferec_builder.core.locks import file_lock
+from saferec_builder.core.release_files import is_release
 from saferec_builder.storage import config, database, evidence_check as evidence, shards, tables
 from saferec_builder.storage.whole_files import replacing, write_private
 
@@ -108,6 +109,8 @@ def make(folder: Path, *, demo: bool) -> bool:
             f"{folder} would lie inside the workspace {around}: make it beside that one"
             f" (`saferec-build init {shlex.quote(str(around.parent / home.name))}`), or go on in {around}"
         )
+    if release := next((path for path in (home, *home.parents) if is_release(path)), None):
+        raise UsageError(f"{folder} would lie in the release {release}, which never changes: give another folder")
     folder.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in home.name)
     with replacing(path) as tmp:

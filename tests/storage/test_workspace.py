@@ -108,3 +108,17 @@ def test_no_workspace_is_made_inside_another(tmp_path: Path) -> None:
         store.make(outer / "my-dataset", demo=False)
     assert f"saferec-build init {outer}`" in str(fault.value) and not (outer / "my-dataset").exists()
     assert store.make(outer, demo=False) is False
+
+
+def test_no_workspace_is_made_in_a_release(tmp_path: Path) -> None:
+    """A file more, and the release is no longer what its checksums say."""
+    release = tmp_path / "got"
+    release.mkdir()
+    for name in ("SHA256SUMS", "manifest.json"):
+        (release / name).touch()
+    with pytest.raises(UsageError, match="it is a release: check it with `saferec-build verify "):
+        store.Workspace.open(release)
+    for folder in (release, release / "mine"):
+        with pytest.raises(UsageError, match="would lie in the release .*, which never changes"):
+            store.make(folder, demo=False)
+    assert len([*release.iterdir()]) == 2
