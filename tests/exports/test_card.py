@@ -38,6 +38,15 @@ def test_the_hub_reads_the_card(manifest):
     assert empty and re.findall(r"`(\w+)`", table.split("Without a row")[1])[1:] == empty
 
 
+def test_its_examples_run_as_they_are(released, capsys):
+    folder = released.releases / "1.0.0"
+    blocks = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.S)
+    scope: dict[str, object] = {}
+    for block in blocks:
+        exec(block.replace("PATH_OR_REPO", str(folder)), scope)
+    assert len(blocks) == 2 and "('Film " in capsys.readouterr().out
+
+
 def test_a_size_is_from_its_lower_end_to_below_its_upper_one(manifest):
     ends = {999: "n<1K", 1_000: "1K<n<10K", 9_999: "1K<n<10K", 10_000: "10K<n<100K", 99_999: "10K<n<100K"}
     for rows, size in (ends | {100_000: "100K<n<1M", 999_999: "100K<n<1M", 1_000_000: "1M<n<10M"}).items():
