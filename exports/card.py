@@ -47,7 +47,7 @@ def _template() -> jinja2.Template:
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
     )
     environment.globals["many"] = many
-    environment.filters |= {"yaml": yaml, "slug": _slug, "file": _file, "safe": _Safe}
+    environment.filters |= {"yaml": yaml, "slug": _slug, "file": _file, "safe": _Safe, "bound": bound}
     return environment.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
 
 
@@ -55,6 +55,14 @@ def percent(share: float) -> str:
     """Returns 12%, and 0% or 100% only if it is exactly none or all: even a little unknown is not safe."""
     text = f"{share:.0%}"
     return "<1%" if text == "0%" and share > 0 else ">99%" if text == "100%" and share < 1 else text
+
+
+def bound(words: str) -> str:
+    """Returns the words of a bound in the style of the card. An interval within what rounding adds is left out: where
+    everything was read, there is none."""
+    words = words.replace(" %", "%").replace("<= ", "at most ")
+    interval = re.fullmatch(r"([\d.]+%) \(([\d.]+) to ([\d.]+)%\)", words)
+    return interval[1] if interval and float(interval[3]) - float(interval[2]) < 0.15 else words
 
 
 def escape(text: str) -> str:

@@ -11,7 +11,7 @@ from exports.manifest_types import Facts
 PLOT = "plots.png"
 KINDS = (("present", "#b0412e"), ("absent", "#6f93b3"), ("unresolved or unsure", "#c9c9c9"))
 _INK, _LINE, _BAR = "#222222", "#dddddd", "#4d7a5c"
-_ROW, _TOP, _NAME, _PANEL, _GAP = 22, 64, 170, 260, 70  # pixels
+_ROW, _TOP, _NAME, _PANEL, _GAP = 22, 64, 170, 260, 130  # pixels
 
 # title, trait -> shares with their colours, trait -> text beside them
 Panel = tuple[str, Callable[[str], list[tuple[float, str]]], Callable[[str], str]]
@@ -61,9 +61,9 @@ def _panels(manifest: Facts, traits: list[str]) -> list[Panel]:
     unknown = manifest["unknown"]
     return [
         (
-            "labels",
+            "labels: present of all",
             lambda slug: [(n / largest, colour) for n, (_, colour) in zip(counts[slug], KINDS, strict=True)],
-            lambda slug: f"{sum(counts[slug]):,}",
+            lambda slug: f"{counts[slug][0]:,} of {sum(counts[slug]):,}",
         ),
         (
             "Krippendorff's alpha",

@@ -107,6 +107,14 @@ def test_a_few_are_not_none(manifest):
     assert [card.percent(x) for x in (0, 0.006, 0.5, 0.994, 1)] == ["0%", "1%", "50%", "99%", "100%"]
 
 
+def test_bounds_read_as_plain_words():
+    """`&lt;= 53.9 \\%` stood in a sentence, and `5.5 % (5.5 to 5.6 %)` where everything was read: 31 of 560."""
+    assert card.bound("<= 53.9 % (201 more audits for 5 %)") == "at most 53.9% (201 more audits for 5%)"
+    assert (card.bound("5.5 % (5.5 to 5.6 %)"), card.bound("5.0 % (5.0 to 5.0 %)")) == ("5.5%", "5.0%")
+    assert card.bound("5.5 % (5.4 to 5.6 %)") == "5.5% (5.4 to 5.6%)"
+    assert card.bound("5.5 to 5.6 %") == "5.5 to 5.6%"  # how many is not known
+
+
 def test_what_was_left_out_and_not_reviewed_is_said(manifest):
     dropped = {"straddles split": 1204, "reviewed by nobody": 31}
     facts = {"dropped": dropped, "unreviewed": 31, "split_rule": "seeker hash"}

@@ -76,7 +76,7 @@ def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cl
     assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0
     assert manifest(ws)["linkable"] == {"items": 1.0, "items and day": 1.0}
     card = " ".join((ws.releases / "1.0.0/README.md").read_text().split())
-    assert "by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
+    assert "by the text 100%, by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
 
 
 @pytest.mark.parametrize(("identified", "share"), [(0, "0%"), (1, "<1%"), (2_999, ">99%"), (3_000, "100%")])
