@@ -247,6 +247,8 @@ def fetch(repo: str, version: str, folder: Path) -> None:
     from huggingface_hub.errors import RevisionNotFoundError
 
     with explained(repo):
+        # without a network this fails at once, where a download tries again for half a minute, and logs each time
+        api.repo_info(repo, repo_type=KIND, timeout=10)
         reason = withdrawn(api, repo).get(version)
         try:
             api.snapshot_download(repo, repo_type=KIND, revision=f"v{version}", local_dir=folder)

@@ -249,9 +249,10 @@ def test_a_hub_that_keeps_other_bytes_gets_no_tag(hub, publish, sending):
     assert result.code == 1 and "data/sft/train.parquet" in result.err and hub.repos[REPO].tags == {}
 
 
-def test_a_hub_that_is_not_there(released, publish, monkeypatch):
+def test_a_hub_that_is_not_there(released, publish, cli, monkeypatch, caplog):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("HF_TOKEN", WRITER)
+    assert "cannot be reached" in cli("verify", f"{REPO}@1.0.0").err and not caplog.messages  # nothing is tried again
     result = publish()
     assert result.code == 1 and "cannot be reached" in result.err.splitlines()[-1]
     assert "the release itself" not in result.err and "passes its checks here" in publish("--dry-run").err
