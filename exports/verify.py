@@ -38,6 +38,7 @@ class Verified:
     version: str
     rows: int  # of all configs and splits
     files: int
+    bounds: bool  # it states bounds on what its labels miss, which were computed again from their counts
     withdrawn: str | None  # the reason, if WITHDRAWN.json on the Hub or in the folder, or the workspace, has one
     digest: str  # sha256 of SHA256SUMS: pin it to have this release and no other
     signed: str  # the signer, if one was required; else whether there is a signature
@@ -75,6 +76,7 @@ def verified(
             version=manifest["version"],
             rows=sum(sum(splits.values()) for splits in manifest["counts"].values()),
             files=files,
+            bounds=manifest["certificate"] is not None,
             withdrawn=why_withdrawn(folder, manifest["version"]),
             digest=sha256(folder / SUMS),
             signed=signed,

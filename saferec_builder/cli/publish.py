@@ -60,3 +60,8 @@ def verify(
     facts = {name: getattr(result, name) for name in ("rows", "digest", "signed", "canary_in", "withdrawn")}
     figures = {"release": f"{result.name} {result.version}"} | {n: v for n, v in facts.items() if v is not None}
     say(Counts("verify", skipped=result.files, figures=figures), as_json, "files", writes=False)
+    if not as_json:
+        bounds = ("it states no bounds on its labels", "its bounds on the labels follow from their counts")[
+            result.bounds
+        ]
+        typer.echo(f"whole, and unchanged since its checksums were made; {bounds}")

@@ -172,7 +172,7 @@ def test_a_release_of_an_older_program_may_lack_a_column(copy):
 
 def test_the_bounds_of_the_certificate_are_those_of_the_manifest(home):
     missed = json.loads((home / "manifest.json").read_text())["missed"]
-    proof.verify(home)
+    assert proof.verified(home).bounds
     for trait in missed:
         stated(home, missed={name: bound for name, bound in missed.items() if name != trait})
         with pytest.raises(ReleaseError, match=r"certificate.json: it states other bounds than manifest.json"):
@@ -188,7 +188,7 @@ def test_what_is_verified_is_what_the_manifest_counts(copy):
     (copy.parent / "text").write_text(f"a text with {manifest['canary']} in it")
     texts = [copy / "traits.toml", copy.parent / "text"]
     result = proof.verified(copy, digest=sums, contamination=texts)
-    assert result == proof.Verified("ws", "1.0.0", rows, FILES, None, sums, "no", [str(texts[1])])
+    assert result == proof.Verified("ws", "1.0.0", rows, FILES, False, None, sums, "no", [str(texts[1])])
     (copy / "SHA256SUMS.sig").touch()
     result = proof.verified(copy)
     assert (result.canary_in, result.signed) == (None, "yes, not checked (--signer, --identity)")
