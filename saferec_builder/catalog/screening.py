@@ -54,6 +54,7 @@ class Screening:
     differences  trait, model, other, lists, difference (violated, model less other, same requests), low, high,
                  detectable (what 80 of 100 such samples would distinguish from zero; 1: no difference)
     never_violated  traits that no work of the catalog is violated for: whatever is shown, `violated` is 0 for these
+    never_clear     traits that no work of the catalog is clear for, likewise
     """
 
     counts: Counts
@@ -62,6 +63,7 @@ class Screening:
     causes: pl.DataFrame
     differences: pl.DataFrame
     never_violated: tuple[str, ...]
+    never_clear: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -133,24 +135,34 @@ def screen(
     examples = sources.examples(dropped)
     counts = Counts("screen", len(lists), dropped=sources.reasons(dropped), figures=figures, examples=examples)
     names = {row["item"]: titles.dated(row) for row in items.select("item", "title", "year").to_dicts()}
-    violated = (judged.oracle.codes[:-1] == VIOLATED).any(axis=0)  # the last row is the item that nobody knows
+    codes = judged.oracle.codes[:-1][:, [judged.oracle.column(slug) for slug in slugs]]  # but the item nobody knows
+    of_none = {
+        code: tuple(slug for slug, has in zip(slugs, (codes == code).any(axis=0), strict=True) if not has)
+        for code in (VIOLATED, CLEAR)
+    }
     return Screening(
         counts,
         _rates(read, slugs),
         _unknown(read, slugs),
         _causes(read, slugs, names),
         _differences(read, slugs),
-        tuple(slug for slug in slugs if not violated[judged.oracle.column(slug)]),
+        of_none[VIOLATED],
+        of_none[CLEAR],
     )
 
 
 def lines_of(stats: Screening, causes: int) -> list[str]:
     """The screening as lines for people, with so many `causes` for each trait and model."""
     lines = []
-    for (trait,), rates in stats.rates.group_by("trait", maintain_order=True):
+    silent = [trait for trait in stats.never_violated if trait in stats.never_clear]
+    for (trait,), rates in stats.rates.filter(~pl.col("trait").is_in(silent)).group_by("trait", maintain_order=True):
         lines.append(f"{trait}")
         if trait in stats.never_violated:
             lines.append("  no work of the catalog is violated for it, so violated is 0 for every list: read unknown")
+        if trait in stats.never_clear:
+            lines.append(
+                "  no work of the catalog is clear for it (rating reasons and keywords clear none): clear is 0"
+            )
         for row in rates.to_dicts():
             shares = "  ".join(
                 f"{word} {row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})" for word in WORDS
@@ -166,7 +178,7 @@ def lines_of(stats: Screening, causes: int) -> list[str]:
             for r in stats.differences.filter(trait=trait).to_dicts()
             if trait not in stats.never_violated  # every difference is 0
         ]
-    return lines
+    return lines + [f"every title is unknown, as every work of the catalog is, for {', '.join(silent)}"] * bool(silent)
 
 
 def _parse(place: str, row: Row) -> list[_List]:

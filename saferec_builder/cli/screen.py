@@ -34,6 +34,6 @@ def screen(
         typer.echo("\n".join(map(line, screening.lines_of(stats, causes))))
     tables = {"rates": stats.rates, "unknown": stats.unknown, "causes": stats.causes, "differences": stats.differences}
     figures: dict[str, JsonValue] = {name: table.to_dicts() for name, table in tables.items()} if as_json else {}
-    figures |= {"never_violated": [*stats.never_violated]} if as_json else {}
+    figures |= {name: [*getattr(stats, name)] for name in ("never_violated", "never_clear")} if as_json else {}
     lists = {} if as_json else {"lists": stats.counts.out}
     say(replace(stats.counts, figures={**lists, **stats.counts.figures, **figures}), as_json, "")

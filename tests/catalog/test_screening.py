@@ -210,15 +210,25 @@ def test_real_lists_are_read(ws, tmp_path, real_data):
     assert screened.counts.came == len(rows) == 114 and screened.counts.dropped.get("empty list", 0) == empty
 
 
-def test_a_trait_that_no_work_is_violated_for_is_told(ws, tmp_path, cli):
+def test_a_verdict_that_no_work_has_for_a_trait_is_told(ws, tmp_path, cli):
     """It read `violated 0.000 (0.000 to 0.054)` as if at most 5.4 % were, where the catalog could say it of no work."""
+    more = "Alien,1979,Does the dog die,40,0\nBabe,1995,Are needles/syringes used,0,60\n"
+    (tmp_path / "more.csv").write_text(f"title,year,topic,yes,no\n{more}")
+    adding.add_catalog(ws, "warnings", [tmp_path / "more.csv"])
     path = _file(tmp_path, [_list("a", "1", "Alien"), _list("b", "1", "Babe")])
-    text = cli("screen", path, "--trait", "gore", "--trait", "sad_endings", "-C", ws.root).out
-    note = "  no work of the catalog is violated for it, so violated is 0 for every list: read unknown\n"
-    assert text.count(note) == 1 and f"sad_endings\n{note}" in text
-    assert text.count("a less b") == 1  # of gore: the difference of two shares that can only be 0 says nothing
-    as_json = cli("screen", path, "--trait", "gore", "--trait", "sad_endings", "-C", ws.root, "--json").json
-    assert as_json["never_violated"] == ["sad_endings"] and len(as_json["differences"]) == 2
+    slugs = ("gore", "needles", "animal_harm", "sad_endings", "torture")
+    args = ("screen", path, *(word for slug in slugs for word in ("--trait", slug)), "-C", ws.root)
+    text = cli(*args).out
+    none = "  no work of the catalog is "
+    assert f"needles\n{none}violated for it, so violated is 0 for every list: read unknown\n" in text
+    assert f"animal_harm\n{none}clear for it (rating reasons and keywords clear none): clear is 0\n" in text
+    assert text.count(none) == 2
+    assert text.count("a less b") == 2  # not of needles: the difference of two shares that can only be 0 says nothing
+    assert "\nevery title is unknown, as every work of the catalog is, for sad_endings, torture\n" in text
+    assert text.count("sad_endings") == 1  # it had ten lines for each such trait
+    as_json = cli(*args, "--json").json
+    assert as_json["never_violated"] == ["needles", "sad_endings", "torture"] and len(as_json["differences"]) == 5
+    assert as_json["never_clear"] == ["animal_harm", "sad_endings", "torture"]
 
 
 def test_many_lists_say_where_they_stand_beside_the_json(ws, tmp_path, cli, monkeypatch):
