@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +37,7 @@ from training.harness.scoring import values
 HEARD = 0.1
 CAUTIONS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 LOOKED_AT = 1000  # number of validation rows, evenly spaced, to choose caution on
+_NUMBERS = count(1)  # of new requests
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,12 @@ class Guard:
         return [sorted(traits) for traits in heard]
 
     def answers(self, table: Sequence[Row], progress: Progress | None = None) -> dict[str, list[str]]:
-        """Returns conversation -> k unseen items of the row's domain; fewer only if too few are clear."""
+        """Returns conversation -> k unseen items of the row's domain; fewer only if too few are clear, and none if no
+        item is. A request of `new_request` has its name under "conversation", too."""
         heard = self.heard(table)
+        names = Counter(row["conversation"] for row in table)
+        if twice := [name for name, times in names.items() if times > 1]:
+            raise TrainingError(f"two requests are called {twice[0]!r}: expected each once, under its `conversation`")
         pairs = counted([*zip(self._with_seen(table), heard, strict=True)], progress)
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in pairs}
 
@@ -199,16 +205,18 @@ def new_request(
     seen: Collection[str] | None = None,
     domain: str | None = None,
 ) -> Row:
-    """Returns a row for `Guard.protect`, `answers` and `heard`. text: one message, or the person's messages in order.
-    claims: traits that rules (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids of what
-    the person has seen, by default the items that the text names. domain: of the items to recommend, if it is known."""
+    """Returns a row for `Guard.protect`, `answers` and `heard`, with a name of its own (`conversation`).
+
+    text: one message, or the person's messages in order. claims: traits that rules
+    (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids of what the person has seen, by
+    default the items that the text names. domain: of the items to recommend, if it is known."""
     messages, claims, ids = ([value] if isinstance(value, str) else [*value] for value in (text, claims, seen or ()))
     if isinstance(text, Mapping) or not all(isinstance(message, str) for message in messages):
         raise TrainingError(
             "new_request: found a message that is no text: expected its content, what the person said, as str"
         )
     prompt = [{"role": "user", "content": message} for message in messages]
-    row: Row = {"conversation": "", "prompt": prompt, "claims": claims, "domain": domain}
+    row: Row = {"conversation": f"request-{next(_NUMBERS)}", "prompt": prompt, "claims": claims, "domain": domain}
     return row if seen is None else {**row, "seen": ids}
 
 

@@ -91,12 +91,23 @@ def test_what_the_request_names_is_not_given_back(guard):
     [safe], [all_seen] = (guard.protect([list("abcj")], [new_request(text, "gore", *seen)]) for seen in ((), ([],)))
     assert sorted(safe) == [*"fghi"] and set(all_seen) & set("de")  # seen=[] says that nothing was seen
     assert guard.protect([["d"]], [new_request(text, "gore")]) == [["d"]]  # what the recommender itself gives stays
-    assert not set(guard.answers([new_request(text, "gore")])[""]) & set("de")
+    [own] = guard.answers([new_request(text, "gore")]).values()
+    assert not set(own) & set("de")
+
+
+def test_no_answer_is_lost_among_several_new_requests(guard):
+    film, game = new_request("x", domain="film"), new_request("x", domain="game")
+    lists = guard.answers([film, game])
+    assert set(lists[film["conversation"]]) <= set("abcdefghij") and set(lists[game["conversation"]]) <= set("kl")
+    assert [*map(len, lists.values())] == [4, 2]
+    with pytest.raises(SafeRecError, match="two requests are called 'request-[0-9]+': expected each once"):
+        guard.answers([film, film])
 
 
 def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
     deaf = dataclasses.replace(guard, hearing=None)
-    assert new_request("x", "gore", "tt1") == new_request("x", ["gore"], ["tt1"])
+    bare, listed = new_request("x", "gore", "tt1"), new_request("x", ["gore"], ["tt1"])
+    assert bare == listed | {"conversation": bare["conversation"]}
     messages = ["Ever since the accident", "one drop of the red stuff and I am on the floor."]
     assert guard.heard([new_request(messages)]) == [["gore"]] == guard.heard([new_request(tuple(messages))])
     assert deaf.heard([new_request("x", "gore")]) == [["gore"]]
