@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import TrainingError, near
 from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring import linear_text
@@ -74,6 +74,7 @@ class Guard:
         names = Counter(row["conversation"] for row in table)
         if twice := [name for name, times in names.items() if times > 1]:
             raise TrainingError(f"two requests are called {twice[0]!r}: expected each once, under its `conversation`")
+        self._refuse_other_names(table)
         pairs = counted([*zip(self._with_seen(table), heard, strict=True)], progress)
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in pairs}
 
@@ -88,7 +89,8 @@ class Guard:
 
         If a trait was heard, entries that are not clear are removed, the rest moves up, and the guard's ranking fills
         the list to its old length, with items of the request's domain, or else of the most frequent domain of the list.
-        If no trait was heard, the list stays as it is. Raises TrainingError if no entry of any list is an item's id.
+        An empty list says that no item of the release is known to be clear. If no trait was heard, the list stays as it
+        is. Raises TrainingError if no entry of any list, or of any `seen`, is an item's id, and for an unknown domain.
         """
         _check_requests(table)
         for ranked in lists:
@@ -99,14 +101,26 @@ class Guard:
             raise TrainingError(
                 f"{len(lists)} lists and {len(table)} requests: expected one request (`new_request`) per list"
             )
-        entries = [item for ranked in lists for item in ranked if item is not None]
-        if entries and not any(item in self.release.items for item in entries):
-            raise TrainingError(
-                f"none of {len(entries)} entries is an item of the release, the first is {entries[0]!r}: expected ids"
-                " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
-            )
+        self._refuse_no_ids([item for ranked in lists for item in ranked if item is not None], "entries")
+        self._refuse_other_names(table)
         triples = zip(lists, self._with_seen(table), self.heard(table), strict=True)
         return [self._protected(ranked, row, heard) if heard else [*ranked] for ranked, row, heard in triples]
+
+    def _refuse_other_names(self, table: Sequence[Row]) -> None:
+        """Raises TrainingError for new requests of a domain that no item has, or whose `seen` holds no id of an item.
+        Rows of a release, which have a condition, may be of a domain that none of its items has."""
+        new = [row for row in table if "condition" not in row]
+        domains = sorted({item.domain for item in self.release.items.values() if item.domain})
+        if other := [row["domain"] for row in new if row["domain"] not in (None, *domains)]:
+            raise TrainingError(f"domain {other[0]!r}: {near(str(other[0]), domains)}, or None")
+        self._refuse_no_ids([item for row in new for item in row.get("seen", ())], "entries of seen")
+
+    def _refuse_no_ids(self, entries: Sequence[str], name: str) -> None:
+        if entries and not any(item in self.release.items for item in entries):
+            raise TrainingError(
+                f"none of {len(entries)} {name} is an item of the release, the first is {entries[0]!r}: expected ids"
+                " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
+            )
 
     def _with_seen(self, table: Sequence[Row]) -> list[Row]:
         """Returns the rows, those without `seen` with the items that the person names: no list gives them back."""

@@ -104,6 +104,27 @@ def test_no_answer_is_lost_among_several_new_requests(guard):
         guard.answers([film, film])
 
 
+def test_another_word_for_a_domain_is_refused_and_shortens_no_list(guard, rows):
+    for word in ("movie", "Film"):
+        for call in (guard.answers, lambda table: guard.protect([["a", "d"]], table)):
+            with pytest.raises(SafeRecError, match=f"domain '{word}': .*expected one of film, game, or None"):
+                call([new_request("x", "gore", domain=word)])
+    assert guard.answers([rows[0] | {"domain": "book"}]) == {"u7": []}  # a release may have no item of a request
+
+
+def test_titles_are_no_ids_of_what_was_seen(guard):
+    titles = new_request("I loved Item D (2004).", "gore", ["Item D (2004)"])
+    for call in (guard.answers, lambda table: guard.protect([["a"]], table)):
+        with pytest.raises(SafeRecError, match=r"none of 1 entries of seen is an item of the release.*release\.find"):
+            call([titles])
+    assert guard.protect([["a"]], [new_request("x", "gore", ["d", "tt99"])])[0]  # also what the release does not have
+
+
+def test_a_list_is_empty_where_nothing_is_known_to_be_clear(guard):
+    seen = [*"defghi"]  # all films that are clear for gore
+    assert guard.protect([["a", "b"]], [new_request("x", "gore", seen, "film")]) == [[]]
+
+
 def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
     deaf = dataclasses.replace(guard, hearing=None)
     bare, listed = new_request("x", "gore", "tt1"), new_request("x", ["gore"], ["tt1"])
