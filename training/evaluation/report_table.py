@@ -19,7 +19,7 @@ FORM = ("not_in_catalog", "duplicate", "invalid", "length")
 ALL, REST = "all users", "users of no slice"
 FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # columns for slices, and for differences to the guard
 WIDE = 110  # characters per line
-ALIKE = 0.5  # if mean list lengths differ by more items, metrics divided by k are not comparable
+ALIKE = 0.5  # if a mean list length is below k by more items, metrics divided by k are not comparable
 
 
 class Slice(TypedDict):
@@ -65,7 +65,7 @@ def show(runs: Sequence[Result], k: int) -> str:
     parts = _parts(runs)
     titles = {part: f"{part}, n = {next(iter(by_run.values()))['n']}" for part, by_run in parts.items()}
     metrics = {part: {name: cells["metrics"] for name, cells in by_run.items()} for part, by_run in parts.items()}
-    lines = [*_too_few(parts, k), titles[ALL], *_tables(metrics.pop(ALL), k, _length_differences(parts))]
+    lines = [*_too_few(parts, k), titles[ALL], *_tables(metrics.pop(ALL), k, _short_lists(parts, k))]
     for part, by_run in metrics.items():
         lines += ["", titles[part], *_table(by_run, k, FEW)]
     for first, differences in _to_first(runs).items():
@@ -88,7 +88,7 @@ def summary(runs: Sequence[Result], k: int) -> str:
         lines += ["", f"difference to {first}, user by user", *_table(differences, k, FEW)]
     for part in [*runs[0].get("to_guard", ())][:1]:  # all users come first
         lines += ["", "difference to the guard, user by user", *_table(_to_guard(runs, part), k, FEW)]
-    return "\n".join([*lines, "", *_too_few(everyone, k), *_length_differences(everyone), *_notes(runs, k)])
+    return "\n".join([*lines, "", *_too_few(everyone, k), *_short_lists(everyone, k), *_notes(runs, k)])
 
 
 def _to_first(runs: Sequence[Result]) -> dict[str, dict[str, Intervals]]:
@@ -128,19 +128,19 @@ def _parts(runs: Sequence[Result]) -> dict[str, dict[str, Slice]]:
     return parts
 
 
-def _length_differences(parts: Mapping[str, Mapping[str, Slice]]) -> list[str]:
-    """Returns a note on models whose lists are longer or shorter than those of the first model or the guard; it names
-    the part if this does not hold for all users."""
-    notes: dict[tuple[str, str], str] = {}
+def _short_lists(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
+    """Returns a note on models, and the guard, whose lists have fewer than k items on average, a line for each; it
+    names the part if this does not hold for all users."""
+    notes: dict[str, str] = {}
     for part, by_run in parts.items():
-        length = {name: figures["metrics"]["length"]["mean"] or 0.0 for name, figures in by_run.items()}
-        models, place = [name for name in length if name not in BASELINES], "" if part == ALL else f" ({part})"
-        for name, other in ((name, other) for other in (*models[:1], GUARD) for name in models if other in length):
-            if abs(length[name] - length[other]) > ALIKE:
-                note = f"{name} lists {length[name]:.1f} items on average, {other} {length[other]:.1f}{place}"
-                notes.setdefault((name, other), note)
-    warning = "svr and svr_upper are divided by k and do not compare; look at recall beside them"
-    return wrap(f"{'; '.join(notes.values())}: {warning}", WIDE) if notes else []
+        for name, figures in by_run.items():
+            length = figures["metrics"]["length"]["mean"] or 0.0
+            if (name == GUARD or name not in BASELINES) and k - length > ALIKE:
+                notes.setdefault(name, f"  {name}: {length:.1f}" + (f" ({part})" if part != ALL else ""))
+    warning = (
+        f"items per list, where not about {k}: svr and svr_upper are divided by {k}, so compare equal lengths only"
+    )
+    return [warning, *notes.values()] if notes else []
 
 
 def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:

@@ -208,7 +208,7 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     out = capsys.readouterr().out
     assert "guard: it learned from 2 traits of training requests, too few (under 50)" in out
     assert out.startswith("all users, n = 2\nat k = 4") and "1 answers to conversations outside test" in out
-    assert out.splitlines()[-1].startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "length" not in out
+    assert out.splitlines()[-1].startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "duplicate" not in out
     table = (tmp_path / "out/table.txt").read_text()
     assert all(word in table for word in ("popularity", "length", "1 answers to conversations outside test"))
 

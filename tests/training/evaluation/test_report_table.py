@@ -14,6 +14,8 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     # u7 has a sensitivity, u8 has none: safety is of u7 alone, recall_without of u8
     assert answers.pop(0).startswith("fewer than 6 users") and answers.pop(0) == "all users, n = 2"
     assert answers[0].split()[4:] == ["recall", "recall_without", "recall_raw", "ndcg"]
+    assert safety.pop() == "  a: 2.0"  # one line for each system whose lists are short
+    assert safety.pop().startswith("items per list")
     assert [block[-1].split() for block in (answers, safety, form)] == [
         ["users", "2", "1", "2", "2"],
         ["users", "1", "1", "1"],
@@ -48,18 +50,15 @@ def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     """svr is divided by k: refusals looked like safety, `difference -0.183`, and no note said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
     runs = [run(n, score(lists, rows, release)) for n, lists in (("long", long), ("short", short))]
-    note = "short lists 2.5 items on average, long 4.0: svr and svr_upper are divided by k and do not compare"
-    assert note in show(runs, 4).replace("\n", " ")
+    note = "items per list, where not about 4: svr and svr_upper are divided by 4, so compare equal lengths only\n"
+    assert f"{note}  short: 2.5\n" in show(runs, 4)
     # nor is it safer than the guard: two titles of ten had an svr_upper of .075, the guard .138
     mine, guard = run("mine", score(short, rows, release)), run("guard", score(long, rows, release))
     mine["to_guard"] = {"main": score(short, rows, release, against=long)["difference"]}
-    text, note = (
-        show([mine, guard], 4),
-        "mine lists 2.5 items on average, guard 4.0: svr and svr_upper are divided by k",
-    )
+    text, note = show([mine, guard], 4), f"{note}  mine: 2.5\n"
     assert "svr_upper" in text.split(note)[0] and text.count(note) == 1  # below the figures that it is about
     for equal in ([guard], [runs[0], guard]):
-        assert "divided by k" not in show(equal, 4)
+        assert "divided by" not in show(equal, 4)
 
 
 def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
@@ -77,15 +76,11 @@ def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
         runs.append(run(name, score(lists, many, release, against=against), "mine" if against else None))
         to_guard = score(lists, many, release, against=full)
         runs[-1]["to_guard"] = {"everyone": to_guard["everyone"]["difference"], "main": to_guard["difference"]}
-    text = " ".join(show(runs, 4).split())
-    note = (
-        "short lists 1.0 items on average, mine 4.0; short lists 1.0 items on average, guard 4.0; rare lists 1.0 items "
-    )
-    # over all users `rare` lists 3.6: .4 less counts as equal
-    assert (
-        note + "on average, mine 4.0 (slice=s); rare lists 1.0 items on average, guard 4.0 (slice=s): svr and" in text
-    )
-    assert text.count("do not compare") == 1 and max(map(len, show(runs, 4).splitlines())) <= 110
+    lines = show(runs, 4).splitlines()
+    first = next(n for n, line in enumerate(lines) if "divided by 4" in line)
+    # over all users `rare` lists 3.6: .4 less counts as equal; with eight files one note had 16 clauses
+    assert lines[first + 1 : first + 4] == ["  short: 1.0", "  rare: 1.0 (slice=s)", ""]
+    assert "".join(lines).count("divided by") == 1 and max(map(len, lines)) <= 110
 
 
 def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows):
@@ -169,6 +164,6 @@ def test_the_summary_begins_with_its_table_and_gives_each_note_once(release, row
         "other",
         "users",
     ]
-    for note in ("fewer than 6 users", "divided by k", "guard: it learned from 2 traits"):
+    for note in ("fewer than 6 users", "divided by 4", "guard: it learned from 2 traits"):
         assert " ".join(notes).count(note) == 1 and note not in "".join([*first, *to_mine, *to_guard])
     assert len(text.splitlines()) < len(show([mine, other, guard], 4).splitlines()) / 1.5
