@@ -71,6 +71,7 @@ class Run(Slice):
     everyone: Slice | None = None  # set if `metrics` are of the users in no slice
     against: str | None = None
     difference: dict[str, Interval] = {}
+    same_answers: bool = False  # as the run that it is compared with
     learned_from: int | None = None  # of the guard, in reports of this program
 
 

@@ -269,6 +269,8 @@ def compare(
     for name, answers in counted([*all_answers.items()], bar("scores", "system")):
         scored = score(answers, table, release, gold, against=None if name == first else reference)
         results.append(run(name, scored, None if name == first else first))
+        if name != first and all(_same(answers[user], reference[user]) for user in users):
+            results[-1]["same_answers"] = True
         if name == GUARD:
             results[-1]["learned_from"] = guard.learned_from(rows(release.folder, "grpo", "train"))
         if name in by_name:
@@ -276,6 +278,11 @@ def compare(
         if name in written:
             results[-1]["compat"] = {"safecrs": published(written[name], table, release)}
     return results
+
+
+def _same(one: str | Ranked, other: str | Ranked) -> bool:
+    """Whether two answers have the same items in their lists and beside them."""
+    return tuple(one) == tuple(other) and getattr(one, "beside", None) == getattr(other, "beside", None)
 
 
 def without_models(release: Release, table: Sequence[Row]) -> Systems:

@@ -1,6 +1,6 @@
 """The types of a report, and its table as text: no line is wider than a terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import NotRequired, TypedDict
 
@@ -40,6 +40,7 @@ class Result(Scored):
     split: str
     against: str | None
     to_guard: NotRequired[dict[str, Intervals]]  # `everyone`, `main`, each slice of the gold: paired differences
+    same_answers: NotRequired[bool]  # as the run that it is compared with; missing: no
     compat: NotRequired[dict[str, Intervals]]
     cut: NotRequired[int]  # answers that a server cut at its limit
     learned_from: NotRequired[int]  # of the guard: traits of training requests, which its hearing is fitted on
@@ -68,8 +69,7 @@ def show(runs: Sequence[Result], k: int) -> str:
     lines = [*_too_few(parts, k), titles[ALL], *_tables(metrics.pop(ALL), k, _short_lists(parts, k))]
     for part, by_run in metrics.items():
         lines += ["", titles[part], *_table(by_run, k, FEW)]
-    for first, differences in _to_first(runs).items():
-        lines += ["", f"difference to {first}, user by user", *_tables(differences, k)]
+    lines += _to_first(runs, lambda differences: _tables(differences, k))
     names = {"everyone": ALL, "main": REST if REST in parts else ALL}
     for part in runs[0].get("to_guard", ()):
         title = titles[names.get(part, part)]
@@ -84,18 +84,25 @@ def summary(runs: Sequence[Result], k: int) -> str:
     by_run = everyone[ALL]
     lines = [f"{ALL}, n = {by_run[runs[0]['name']]['n']}"]
     lines += _table({name: cells["metrics"] for name, cells in by_run.items()}, k, FEW)
-    for first, differences in _to_first(runs).items():
-        lines += ["", f"difference to {first}, user by user", *_table(differences, k, FEW)]
+    lines += _to_first(runs, lambda differences: _table(differences, k, FEW))
     for part in [*runs[0].get("to_guard", ())][:1]:  # all users come first
         lines += ["", "difference to the guard, user by user", *_table(_to_guard(runs, part), k, FEW)]
     return "\n".join([*lines, "", *_too_few(everyone, k), *_short_lists(everyone, k), *_notes(runs, k)])
 
 
-def _to_first(runs: Sequence[Result]) -> dict[str, dict[str, Intervals]]:
-    """Returns the differences of the other models to the first run, by its name; empty if there is no other model."""
+def _to_first(runs: Sequence[Result], tables: Callable[[Mapping[str, Intervals]], list[str]]) -> list[str]:
+    """Returns the differences of the other models to the first run; nothing if there is no other model. One with the
+    same answers has no interval: that of 0 would look like a measurement."""
     compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
-    differences = {run["name"]: run.get("everyone", run)["difference"] for run in compared}
-    return {str(run["against"]): differences for run in compared[:1]}
+    if not compared:
+        return []
+    first = compared[0]["against"]
+    lines = ["", f"difference to {first}, user by user"]
+    lines += [f"{run['name']}: the same answers as {first}" for run in compared if run.get("same_answers")]
+    different = [run for run in compared if not run.get("same_answers")]
+    return lines + (
+        tables({run["name"]: run.get("everyone", run)["difference"] for run in different}) if different else []
+    )
 
 
 def _to_guard(runs: Sequence[Result], part: str) -> dict[str, Intervals]:

@@ -208,7 +208,9 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     out = capsys.readouterr().out
     assert "guard: it learned from 2 traits of training requests, too few (under 50)" in out
     assert out.startswith("all users, n = 2\nat k = 4") and "1 answers to conversations outside test" in out
-    assert out.splitlines()[-1].startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "duplicate" not in out
+    assert (
+        out.splitlines()[-1].startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "duplicate" not in out
+    )
     table = (tmp_path / "out/table.txt").read_text()
     assert all(word in table for word in ("popularity", "length", "1 answers to conversations outside test"))
 
@@ -331,6 +333,18 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
         evaluate.evaluate(release, [other, predictions, predictions])
     with pytest.raises(TrainingError, match="popularity is the name of a baseline"):
         evaluate.evaluate(release, [other.rename(tmp_path / "popularity.jsonl")])
+
+
+def test_the_same_answers_have_no_interval_of_a_difference(release, predictions, tmp_path, capsys):
+    """A difference of 0.000 with -0.088..0.088 stood below each figure of two equal files."""
+    copy = tmp_path / "copy.jsonl"
+    copy.write_text(predictions.read_text())
+    report = evaluate.evaluate(release, [predictions, copy])
+    assert [run["name"] for run in report["runs"] if run.get("same_answers")] == ["copy"]
+    text = capsys.readouterr().out.split("difference to mine, user by user\n")[1]
+    assert text.startswith("copy: the same answers as mine\n\ndifference to the guard")
+    copy.write_text(predictions.read_text().replace("Item A", "Item B"))
+    assert not any(run.get("same_answers") for run in evaluate.evaluate(release, [predictions, copy])["runs"])
 
 
 def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
