@@ -6,6 +6,7 @@ from typing import NotRequired, TypedDict
 
 from saferec_builder.scoring.intervals import LEAST, Interval
 from saferec_builder.scoring.linear_text import ENOUGH
+from saferec_builder.scoring.metrics import discounts
 from training.evaluation import baselines, population
 from training.evaluation.paper_metrics import Intervals
 
@@ -118,7 +119,9 @@ def _notes(runs: Sequence[Result], k: int) -> list[str]:
             lines += wrap(f"{GUARD}: it learned from {few}: what it hears is mostly what the rules find", WIDE)
         if compat := run.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
-            lines.append(f"{run['name']}, as the paper of SafeCRS counts: {figures}")
+            users = f"all {compat[f'svr@{k}']['n']} users, with a sensitivity or not"
+            sums = f"sdcg sums the discounts of violating ranks, at most {discounts(k).sum():.2f}"
+            lines += wrap(f"{run['name']}, as the paper of SafeCRS counts, over {users}: {figures} ({sums})", WIDE)
     parts_of_first = [runs[0]["metrics"], *(part["metrics"] for part in runs[0]["slices"].values())]
     if not any(part[f"svr@{k}"]["n"] for part in parts_of_first):
         remedy = "`saferec-build release VERSION --inject all`"
