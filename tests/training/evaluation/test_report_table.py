@@ -6,6 +6,8 @@ from training.evaluation import report_table
 from training.evaluation.evaluate import run, score
 from training.evaluation.report_table import show, summary
 
+FIRST = ("recall", "recall_without")  # columns of the first table
+
 
 def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
     """The svr of 1 of 2 users used to stand beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
@@ -87,7 +89,7 @@ def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows
     """The first and largest table was of two users of no slice; those of 21 users and of 1 stood below without n."""
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(8) for row in rows]
     many = [row | {"slice": "written"} if n > 1 else row for n, row in enumerate(many)]
-    answers = {row["conversation"]: list("adje") for row in many}
+    answers = {row["conversation"]: list("adje" if row.get("slice") else "adcb") for row in many}
     first = run("a", score(answers, many, release, against=answers), "b")
     second = run("b", score(answers, many, release))
     first["to_guard"] = {"everyone": first["everyone"]["difference"], "main": first["difference"]}
@@ -97,6 +99,10 @@ def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows
     assert heads == [*parts, *(f"difference to the guard, user by user: {part}" for part in parts[:2])]
     assert table.split("\n", 1)[1].startswith(parts[0]) and first["n"] == 2 and first["everyone"]["n"] == 16
     assert first["everyone"]["difference"]["recall@4"]["n"] == 16
+    # what docs/metrics.md says of report.json: the first table has the figures of `everyone`
+    for text in (table, summary([first, second], 4)):
+        printed = next(line for line in text.splitlines() if line.startswith("a ")).split()
+        assert printed[1:3] == [f"{first['everyone']['metrics'][f'{name}@4']['mean']:.3f}" for name in FIRST]
     assert "everyone" not in score(answers, [row | {"slice": None} for row in many], release)
 
 
