@@ -40,10 +40,13 @@ class Workspace:
 
     @classmethod
     def open(cls, folder: Path | str = ".") -> "Workspace":
-        """Opens the workspace in that folder; raises UsageError where there is none, or its saferec.toml is wrong."""
+        """Opens the workspace in that folder; raises UsageError where there is none, or its saferec.toml or its
+        taxonomy is wrong: a command that needs the taxonomy at its end would fail after all its work."""
         path = _folder(folder)
         _check_name(path)
-        return cls(path, config.read(path))
+        ws = cls(path, config.read(path))
+        _ = ws.taxonomy
+        return ws
 
     @classmethod
     def create(cls, folder: Path | str, *, demo: bool = False) -> "Workspace":

@@ -12,6 +12,7 @@ from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.conftest import Cli
 from tests.worlds.any_rows import rows
+from tests.worlds.settings import add_settings
 
 
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
@@ -122,3 +123,12 @@ def test_no_workspace_is_made_in_a_release(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="would lie in the release .*, which never changes"):
             store.make(folder, demo=False)
     assert len([*release.iterdir()]) == 2
+
+
+def test_a_taxonomy_that_cannot_be_read_is_said_before_any_work(workspace: store.Workspace, cli: Cli) -> None:
+    """`catalog add` read and stored all of its files, and then ended with this error alone."""
+    add_settings(workspace.root, "taxonomy", 'path = "my-traits.toml"')
+    (workspace.root / "own.csv").write_text("domain,title,year\nfilm,Cold Harbour,2014\n")
+    ran = cli("catalog", "add", "csv", workspace.root / "own.csv", "-C", workspace.root)
+    assert (ran.code, ran.err) == (1, f"error: {workspace.root}/my-traits.toml: no such taxonomy file\n")
+    assert not (workspace.root / "tables").exists()
