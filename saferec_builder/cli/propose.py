@@ -51,6 +51,7 @@ def propose(
         retry_failed=retry_failed,
         progress=None if as_json else partial(bar, at_once=ws.config.propose.concurrency),
     )
-    say(result.counts, as_json, result.unit)
-    warn(ws)
-    onward(ws, as_json or dry_run)
+    say(result.counts, as_json, "" if dry_run else result.unit)
+    if not dry_run:
+        warn(ws)
+        onward(ws, as_json, result.resume)

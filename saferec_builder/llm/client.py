@@ -1,7 +1,7 @@
 """Sends many requests to a model server at once, within its limits and the budget, and each request only once."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -23,7 +23,23 @@ SILENT["longer than the context"] = "texts longer than the context (give the mod
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
 RECENT, MOST_UNUSABLE = 100, 34  # a run stops at 34 unusable answers among the last 100
-TOO_MANY_UNUSABLE = "answers of no use (raise [propose] max_tokens or the model's own limit, or name another model)"
+TOO_MANY_UNUSABLE = "not sent, as too many answers before were of no use"
+_OTHER_MODEL = "name another model, or serve this one so that it keeps to the schema"
+_ADVICE = {  # by the reason of most of them
+    "cut off": "raise [propose] max_tokens or the model's own limit",
+    "refused": "name a model that reads such texts",
+}
+_SAID = "do what `dropped` says above"
+RESUME = {  # beginning of the reason why a run stopped -> what to do before it goes on
+    NO_MONEY: "raise the budget (--budget-usd, or [propose] budget_usd)",
+    "server gone": "start the server",
+    "quota exhausted": "raise the quota of the key",
+    "key refused": "correct the key",
+    "every request refused": "see in `drops` what the server says, and correct it",
+    "limit of requests reached": _SAID,
+    "texts longer than the context": _SAID,
+    TOO_MANY_UNUSABLE: _SAID,
+}
 
 T = TypeVar("T")
 
@@ -114,7 +130,7 @@ class _Talk:
         self.stop_reason: str | None = None
         self.silent_in_row = self.unusable_in_row = 0
         self.has_usable = False  # whether any answer was usable
-        self.recent_unusable: deque[bool] = deque(maxlen=RECENT)  # which of the last answers were unusable
+        self.recent_unusable: deque[str] = deque(maxlen=RECENT)  # of the last answers: why one was unusable, or ""
 
     async def __aenter__(self) -> "_Talk":
         await self.wire.__aenter__()
@@ -132,6 +148,7 @@ class _Talk:
             await asyncio.gather(*self.in_flight, return_exceptions=True)
         finally:
             await self.wire.__aexit__()
+            self.budget.n_busy += self.pace.n_busy
 
     @property
     def capacity(self) -> int:
@@ -162,7 +179,7 @@ class _Talk:
             self.results.put_nowait(error)
 
     async def _reply(self, request: str, payload: bytes) -> Reply:
-        if self.stop_reason in (*FATAL, TOO_MANY_UNUSABLE):
+        if self.stop_reason and self.stop_reason.startswith((*FATAL, TOO_MANY_UNUSABLE)):
             return Reply(request, self.server.model, error=f"{self.stop_reason}{UNSENT}")
         reply = await post(self.wire, self.server, request, payload)
         self.budget.pay(reply, len(payload))
@@ -183,7 +200,9 @@ class _Talk:
         elif reply.reason and self.silent_in_row >= GIVE_UP_AFTER:
             self.stop_reason = SILENT[reply.reason]
         if reply.error is None or reply.reason in UNUSABLE:
-            self.recent_unusable.append(reply.error is not None)
+            self.recent_unusable.append(reply.reason or "")
             self.unusable_in_row = self.unusable_in_row + 1 if reply.error else 0
-            if self.unusable_in_row >= GIVE_UP_AFTER or sum(self.recent_unusable) >= MOST_UNUSABLE:
-                self.stop_reason = self.stop_reason or TOO_MANY_UNUSABLE
+            reasons = Counter(filter(None, self.recent_unusable))
+            if self.unusable_in_row >= GIVE_UP_AFTER or reasons.total() >= MOST_UNUSABLE:
+                advice = _ADVICE.get(reasons.most_common(1)[0][0], _OTHER_MODEL)
+                self.stop_reason = self.stop_reason or f"{TOO_MANY_UNUSABLE} ({advice})"

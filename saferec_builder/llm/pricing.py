@@ -50,6 +50,7 @@ class Budget:
     aside: float = 0.0  # the sum of `held` (a batch holds tens of thousands), plus the most that open batches can cost
     bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
     longest: int = 0  # most tokens of an answer so far: some servers ignore the limit
+    n_busy: int = 0  # attempts that cost nothing, as the server had too many requests; most of them were repeated
 
     def worst(self, server: Server, sent: int) -> float:
         """The most that a request of `sent` bytes can cost, in USD; 0 if no price is known."""

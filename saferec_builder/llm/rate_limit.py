@@ -15,6 +15,7 @@ class Pace:
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.limit = most, float(most)
+        self.n_busy = 0  # complaints of the server that it has too many requests
         self._clock, self._slowed = clock, float("-inf")
         self._active = 0
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -140,6 +140,7 @@ def _pool(server: Server, pace: Pace) -> httpx2.AsyncClient:
             if is_quota(response.text):
                 response.headers["x-should-retry"] = "false"  # otherwise openai's client would retry
             elif response.status_code in BUSY:
+                pace.n_busy += 1
                 pace.slow()
             return response
 

@@ -82,11 +82,22 @@ class Job:
         """USD that this job has cost so far."""
         return self.budget.spent - self.spent_before
 
+    def _within_budget(self, estimated_usd: float) -> dict[str, JsonValue]:
+        """What is left of the budget, and about how many of the requests it pays for; nothing without a budget."""
+        if self.budget.limit is None:
+            return {}
+        left = max(0.0, self.budget.limit - self.budget.spent - self.budget.aside)
+        share = min(1.0, left / estimated_usd) if estimated_usd else 1.0
+        pays_for = int(share * self.figures["requests"])
+        return {"left_of_the_budget_usd": round(left, 4), "requests_that_it_pays_for_about": pays_for}
+
     def counts(self) -> Counts:
         figures: dict[str, JsonValue] = dict(self.figures)
         figures |= {"proposals_before": self.earlier.height} if self.earlier.height else {}
-        figures |= {"estimated_usd": self.estimated_usd} if self.estimated_usd is not None else {}
+        if self.estimated_usd is not None:
+            figures |= {"estimated_usd": self.estimated_usd, **self._within_budget(self.estimated_usd)}
         figures |= {"usd": round(self.spent, 6)} if self.budget.price else {}
+        figures |= {"attempts_that_the_server_was_too_busy_for": self.budget.n_busy} if self.budget.n_busy else {}
         figures |= {"claims_rejected": dict(self.rejected)} if self.rejected else {}
         figures |= {"not_read_yet": self.left} if self.left else {}
         figures |= {"withheld": self.corpus.withheld} if self.corpus.withheld else {}

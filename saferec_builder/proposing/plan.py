@@ -52,7 +52,7 @@ def dry_run(plan: Plan) -> list[Job]:
     for job in planned_jobs:
         _estimate(job)
         job.dropped.update(reason.split(":")[0] for _, reason, _ in job.unreadable)
-        job.dropped["not read in a dry run"] = len(job.todo)
+        job.figures["texts_to_read"] = len(job.todo)
     return planned_jobs
 
 

@@ -10,6 +10,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Named, Progress, shown
 from saferec_builder.llm import Budget
+from saferec_builder.llm.client import RESUME
 from saferec_builder.proposing import cascade, corpus, human_labels, jobs, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.learned import Learned
@@ -31,6 +32,14 @@ class ProposeResult:
     counts: Counts
     spent: float
     unit: Literal["conversations", "items", "readings"]
+
+    @property
+    def resume(self) -> str:
+        """What to do before `propose` goes on, if its server or the budget ended this run; else ""."""
+        reasons = self.counts.dropped
+        stops = (advice for end, advice in RESUME.items() if any(reason.startswith(end) for reason in reasons))
+        advice = next(stops, None)
+        return f"{advice}, and run `propose` again as now: it asks only for the rest; after that, " if advice else ""
 
 
 @workspace.shared

@@ -115,6 +115,22 @@ def test_a_model_that_is_paid_for_nothing_is_given_up(stub: Stub) -> None:
     assert sum(r.sent for r in ask(stub, *[f"{t}{n}" for n, t in enumerate(texts * 4)], concurrency=1)) == 68
 
 
+def test_the_advice_fits_why_answers_were_of_no_use(stub: Stub) -> None:
+    """Where all were off the schema it was to raise max_tokens, and texts that were not sent seemed answered."""
+    stub.usual = says("maybe")
+    replies = ask(stub, *(f"t{n}" for n in range(25)), concurrency=1)
+    assert [r.reason for r in replies[:20]] == ["off schema"] * 20 and not any(r.sent for r in replies[20:])
+    advice = "name another model, or serve this one so that it keeps to the schema"
+    assert {r.reason for r in replies[20:]} == {f"not sent, as too many answers before were of no use ({advice})"}
+
+
+def test_attempts_that_a_busy_server_refused_are_counted(stub: Stub) -> None:
+    stub.scripts = {"a": [BUSY, BUSY, says("fine")], "b": [says("fine")]}
+    budget = llm.Budget()
+    assert [r.error for r in ask(stub, "a", "b", retries=2, budget=budget)] == [None, None]
+    assert budget.n_busy == 2
+
+
 def test_an_answer_is_paid_for_once_of_use_or_not(stub: Stub) -> None:
     paid: dict[str, str] = {}
     stub.scripts = {"b": [says("maybe"), says("fine")], "c": [status(500), says("fine")]}
