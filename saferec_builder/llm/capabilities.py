@@ -39,6 +39,8 @@ _ADVICE = {  # by the reason of the last error
 _CHECK = (
     "no way of asking gave an answer of a schema: check the address (most end in /v1), the model's name and the key"
 )
+_ASKED = f'the only right answer to this test question is {{"word": "{_WORD}", "places": []}}; '
+_IGNORES = "ignores it"
 _MAY_PASS = ("server error", "connection failed")
 _TRY_ANOTHER_WAY = (*_MAY_PASS, "bad request", "empty answer", "no choices", "refused")
 
@@ -73,12 +75,13 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
                 f"{server.base_url}: no server answers there ({reply.error}): start it, or correct base_url"
             )
         answer = " ".join((reply.content or "").split())[:60]
-        faults[way] = reply.error or f"ignores it (found {answer!r})"
+        faults[way] = reply.error or f"{_IGNORES} (found {answer!r})"
         if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
             break  # the next way would end in the same way
     ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}
     text = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
-    raise ProposerError(text + _ADVICE.get(reply.reason or "", _CHECK))
+    asked = _ASKED if any(fault.startswith(_IGNORES) for fault in faults.values()) else ""
+    raise ProposerError(text + asked + _ADVICE.get(reply.reason or "", _CHECK))
 
 
 async def _try_again(wire: "Wire", servers: list[Server], budget: Budget) -> tuple[Server | None, bool]:

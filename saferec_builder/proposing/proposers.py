@@ -139,10 +139,13 @@ def _headers(name: str, model: config.Model) -> tuple[tuple[tuple[str, str], ...
 
 def check_prices(chosen: list[Step], budget: float | None) -> None:
     """Raises UsageError if there is a budget and a model has no price."""
-    unpriced = [step.named for step in chosen if step.server and not step.price]
+    unpriced = [step for step in chosen if step.server and not step.price]
     if unpriced and budget is not None:
+        step = unpriced[0]
+        slip = f"--proposer {step.way}:{step.named}{step.hint}: " if step.hint else ""
         raise UsageError(
-            f"a budget needs prices: {section(unpriced[0])} input and output in saferec.toml (USD per million tokens)"
+            f"{slip}a budget needs prices: {section(step.named)} input and output in saferec.toml"
+            " (USD per million tokens)"
         )
 
 

@@ -22,6 +22,7 @@ from tests.worlds.odd_servers import ASKS
         ([says("The sea is calm.")], "ignores it (found 'The sea is calm.')", 4),
         ([says('{"word": "calm"}')], "ignores it (found", 4),
         ([says("[1]")], "ignores it (found '[1]')", 4),
+        ([says("[1]")], 'the only right answer to this test question is {"word": "zephyr-42", "places": []}', 4),
         ([says("[" * 100_000)], "ignores it (found", 4),
         ([status(401)], "key refused: status 401", 1),
         ([says('{"word":', "length")], "raise [propose] max_tokens, or the model's own limit", 1),

@@ -7,6 +7,7 @@ import pytest
 from saferec_builder.proposing import proposers
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub, says
+from tests.worlds.model_replies import price
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -95,6 +96,13 @@ def test_a_key_may_come_with_a_line_break(ask: Any, workspace, stub: Stub, monke
     stub.usual = lambda h: (headers.append(h.headers), says('{"claims": []}')(h))
     assert ask("--proposer", "openai:small").json["added"] == 3
     assert (headers[-1]["Authorization"], headers[-1]["X-Team"]) == ("Bearer a-very-secret-value", "a-secret-team")
+
+
+def test_a_misspelt_section_is_named_before_its_prices(ask: Any, workspace: store.Workspace) -> None:
+    price(workspace, "vllm")
+    result = ask("--proposer", "openai:vlm", "--budget-usd", "1")
+    slip = "--proposer openai:vlm (there is no [propose.models.vlm]: did you mean openai:vllm?): a budget needs prices"
+    assert result.code == 1 and slip in result.err
 
 
 def test_the_section_of_a_model_is_named_as_toml_wants_it(ask: Any) -> None:
