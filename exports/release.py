@@ -163,7 +163,7 @@ def release(
         new, facts = _freeze(ws, assembled)
         append(ws, tables.DROPS, assembled.drops)
     folder, silent = ws.releases / version, assembled.content.silent
-    found = linkage.worst(ws, folder, silent) if new and silent else {}
+    found = linkage.worst(ws, folder, silent) if silent else {}
     return Release(folder, facts, new, found, _advice(facts, ws.config.splits, found), assembled.too_few)
 
 

@@ -238,6 +238,8 @@ def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli,
     world.fill(ws, posts(rows), labels[:-1])
     world.for_few(ws)
     assert "next: do not publish it" in cli("release", "1.0.0", "-C", ws.root).out
+    again = cli("release", "1.0.0", "-C", ws.root).out  # the release is there already: the advice was another one
+    assert "next: do not publish it" in again and "(0 added, 39 already there)" in again
     advice = "write source and source_id of each into removals.csv (hf:chats post-39), release a major version"
     assert advice in cli("linkage", "1.0.0", "-C", ws.root).out
     assert [row["source_id"] for row in cli("linkage", "1.0.0", "-C", ws.root, "--json").json["again"]] == ["post-39"]
