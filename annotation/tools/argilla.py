@@ -20,7 +20,7 @@ BETWEEN = "\n"  # between turns
 NO_CARD = "nothing is proposed"
 CARD = re.compile(r"verdict_[1-9]\d{0,3}")
 END = ("I have read it all, nothing else is there", "this is my decision")  # for a reader, for an adjudicator
-NOTHING = "-"  # second option beside a single trait: Argilla wants two at least; no slug looks like it
+NOTHING = "-"  # the option that stands for no trait: Argilla wants two options at least; no slug looks like it
 FIRST = 3  # traits that are shown without a click
 Places = list[tuple[int, int, int]]  # turn, start of its text in the dialogue, length; in code points
 
@@ -60,7 +60,8 @@ def record_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     text, places = dialogue(sheet.turns)
     ruling = sheet.task.role == ADJUDICATOR
     labels = {trait: numbered(n) if ruling else trait for n, trait in enumerate(sheet.asked, 1)}
-    explicit = [labels[trait] for trait, (_, form, _) in sheet.suggested.items() if form == "explicit"]
+    forms = {labels[trait]: form for trait, (_, form, _) in sheet.suggested.items() if form}
+    openly = [label for label, form in forms.items() if form == "explicit"] or [NOTHING] * bool(forms)
     spans = [_suggestion(s, text, places, labels[t]) for t, (*_, marks) in sheet.suggested.items() for s in marks]
     cards = [
         f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(task_conversion.about(unit, sheet, taxonomy))
@@ -73,7 +74,7 @@ def record_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
             "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *cards, end) if part)),
             "dialogue": _escaped(text),
         },
-        "suggestions": {name: value for name, value in (("evidence", spans), ("openly", explicit)) if value}
+        "suggestions": {name: value for name, value in (("evidence", spans), ("openly", openly)) if value}
         | {f"verdict_{n + 1}": NO_CARD for n in range(len(cards), _size(len(cards)) or len(taxonomy.traits))},
     }
 
@@ -113,6 +114,7 @@ def responses_of(
             continue
         raw_values = row.get("values") or {}  # null if it was discarded
         values = {name: v.get("value") for name, v in raw_values.items() if isinstance(v, dict)}
+        openly = values.get("openly") or []
         response = Response(
             key=key,
             page=page,
@@ -128,8 +130,8 @@ def responses_of(
                 for name, value in values.items()
                 if CARD.fullmatch(name)
             },
-            forms=dict.fromkeys(values.get("openly") or [], "explicit"),
-            form="implicit",
+            forms=dict.fromkeys((t for t in openly if t != NOTHING), "explicit"),
+            form="implicit" if openly else None,  # the question is optional: no answer does not say `implied`
         )
         for span in values.get("evidence") or []:
             _add_span(span, dialogue(turns), turns, served, response)
@@ -169,6 +171,8 @@ def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False
     ticks = options if len(options) > 1 else [*options, {"value": NOTHING, "text": "nothing else"}]
     limit = {"visible_options": FIRST} if len(options) > FIRST else {}  # the others need a click or a search
     many: dict[str, Any] = {"type": "multi_label_selection", "options": ticks, **limit}
+    none_openly = {"value": NOTHING, "text": "none: all are implied"}
+    openly = many | {"options": [none_openly, *options], "options_order": "suggestion"}
     span: dict[str, Any] = {"type": "span", "field": "dialogue", "allow_overlapping": True, "options": options, **limit}
     verdicts: dict[str, Any] = {
         "type": "label_selection",
@@ -178,7 +182,7 @@ def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False
     rows = [(f"verdict_{n}", f"Proposal {n}", verdicts) for n in range(1, cards + 1)]
     rows += [
         ("evidence", f"Words that show it{thing}, drag over them", span),
-        ("openly", "Which of these do they say openly? The others are implied", many | {"options_order": "suggestion"}),
+        ("openly", "Which of these do they say openly? The others are implied", openly),
         ("present", "Also there, without words that show it (a film or game)", many),
         ("unsure", "Unsure about something else", many),
         ("note", "A note for the team; it is never published", {"type": "text", "use_markdown": False}),

@@ -35,10 +35,17 @@ def test_words_after_markup_come_back():
     made = replace(sheet(spans=[span]), turns=[{"role": "recommender", "text": "Hi"}, {"role": "seeker", "text": text}])
     entry = argilla.record_of(made, TAXONOMY)
     assert entry["fields"]["dialogue"].startswith("recommender: Hi\nseeker: &lt;b&gt;Tom &amp; Jerry")
-    for explicit, form in (([], "implicit"), (["gore"], "explicit")):
-        values = {"verdict_1": "Yes", "openly": explicit, "evidence": entry["suggestions"]["evidence"]}
+    # the question is optional: nothing was said where it has no answer
+    for openly, form in ((None, None), ([], None), ([argilla.NOTHING], "implicit"), (["gore"], "explicit")):
+        values = {"verdict_1": "Yes", "openly": openly, "evidence": entry["suggestions"]["evidence"]}
         pulled = take_all(in_argilla("submitted", {name: {"value": v} for name, v in values.items()}, made), made)
         assert [(a["trait"], a["form"], a["spans"]) for a in pulled] == [("gore", form, [span]), ("*", None, [])]
+
+
+@pytest.mark.parametrize(("form", "openly"), [("explicit", ["gore"]), ("implicit", [argilla.NOTHING]), (None, None)])
+def test_how_it_is_said_comes_as_the_proposal_has_it(form, openly):
+    made = replace(sheet(), units=[sheet().units[0] | {"form": form}])
+    assert argilla.record_of(made, TAXONOMY)["suggestions"].get("openly") == openly
 
 
 def take_all(response, made):
@@ -57,8 +64,8 @@ def test_an_adjudicator_marks_words_of_disputed_traits_alone():
     made = replace(sheet(), task=task, units=[unit | {"trait": "needles", "spans": []}, unit])
     form = {question["name"]: question["settings"] for question in argilla.questions(TAXONOMY, ruling=True)}
     assert [*form] == ["verdict_1", "verdict_2", "verdict_3", "evidence", "openly", "note"]
-    for name in ("evidence", "openly"):
-        assert [option["value"] for option in form[name]["options"]] == ["#1", "#2", "#3"]
+    assert [option["value"] for option in form["evidence"]["options"]] == ["#1", "#2", "#3"]
+    assert [option["value"] for option in form["openly"]["options"]] == [argilla.NOTHING, "#1", "#2", "#3"]
     suggested = argilla.record_of(made, TAXONOMY)["suggestions"]
     assert [mark["label"] for mark in suggested["evidence"]] == suggested["openly"][1:] == ["#2"]
     values = {"verdict_1": "No", "verdict_2": "Yes", **{name: suggested[name] for name in ("evidence", "openly")}}
