@@ -67,6 +67,7 @@ def push(
     Raises UsageError if the people or the gold are not valid; ReviewError if a server or a file refuses.
     """
     people = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
+    checks.check_limits(budget, minutes)
     # the lock is taken before the state is read: from an outdated state a task would go to two more people
     with workspace.alone(ws, "review push"):
         state = _recovered(gather(ws), people, to)

@@ -29,6 +29,13 @@ def check_texts(state: ReviewState) -> None:
         raise UsageError(f"{state.ws.root}: there is nothing to review: run `saferec-build mine SOURCE PATH` first")
 
 
+def check_limits(budget: int | None, minutes: float | None) -> None:
+    """0 would say no limit to the rest of the push, and nothing at all to whoever types it."""
+    for name, limit in (("budget", budget), ("minutes", minutes)):
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} {limit:g}: expected more than 0; without it, everything is handed out")
+
+
 def check_people(people: People, assignments: pl.DataFrame) -> None:
     if not people.names:
         raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")

@@ -47,10 +47,10 @@ def push(
     band: Annotated[
         int, typer.Option("--band", min=0, help="Of the rest, read so many conversations by score first.")
     ] = 0,
-    budget: Annotated[int, typer.Option(min=0, help="At most so many traits of texts now.", show_default="all")] = 0,
+    budget: Annotated[int | None, typer.Option(help="At most so many traits of texts now.", show_default="all")] = None,
     minutes: Annotated[
-        float, typer.Option(min=0, help="The same as working time of all together.", show_default="all")
-    ] = 0.0,
+        float | None, typer.Option(help="The same as working time of all together.", show_default="all")
+    ] = None,
     to: Annotated[Path | None, typer.Option(help="Folder for the files; default: review/ in the workspace.")] = None,
     url: Url = None,
     token: Token = None,

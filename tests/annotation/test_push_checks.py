@@ -92,6 +92,9 @@ MISTAKES = (
     (("push", *TWO, "--to", "sheets"), "--to sheets: label-studio reads and writes no files: say --tool files"),
     (("pull", "review/ann.csv"), "review/ann.csv: label-studio reads and writes no files: say --tool files"),
     (("push", "--tool", "files", *TWO, "--url", "https://labels.example.org"), "--url is a server's"),
+    # the limit of nothing handed out everything
+    (("push", "--tool", "files", *TWO, "--budget", 0), "budget 0: expected more than 0"),
+    (("push", "--tool", "files", *TWO, "--minutes", 0), "minutes 0: expected more than 0"),
 )
 
 
