@@ -84,6 +84,16 @@ def account_names(state: ReviewState, server: Client, names: list[str]) -> dict[
     return account_of
 
 
+def how_to_log_in(state: ReviewState, server: Client, names: list[str]) -> str:
+    """Where these people log in, and where the owner finds the passwords of accounts made here; empty for Label Studio:
+    `start` says it of our own, and on a team's everybody has an account."""
+    if not isinstance(server, argilla_client.Server):
+        return ""
+    accounts = account_names(state, server, names)
+    people = ", ".join(name if accounts.get(name, name) == name else f"{name} (as {accounts[name]})" for name in names)
+    return f"{people} log in at {server.url}; passwords of accounts that were made here: {server.accounts}"
+
+
 def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Counts:
     """Starts the workspace's own Label Studio; installs it first if needed (about 850 MB). `added` is 0 if it runs.
 

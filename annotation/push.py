@@ -306,6 +306,8 @@ def _to_server(state: ReviewState, people: People, to: LabelStudio | Argilla) ->
     server = connections.connect(state.ws, to)
 
     def send(units: pl.DataFrame, revoked: pl.DataFrame) -> Figures:
-        return {"sent": servers.send(state, server, units, revoked, people.names), "server": server.url}
+        figures: Figures = {"sent": servers.send(state, server, units, revoked, people.names), "server": server.url}
+        log_in = connections.how_to_log_in(state, server, people.names)
+        return figures | ({"then": log_in} if log_in else {})
 
     return send

@@ -40,7 +40,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 def section(name: str, command: Any) -> str:
     text = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", (command.help or "").strip())))
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help" and not p.hidden]
     lines = [f"## saferec-build {name}", "", text]
     if arguments:
         lines += ["", "| argument | what |", "|---|---|"]

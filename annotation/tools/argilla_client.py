@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from argilla._api._client import ArgillaAPI
     from argilla._models import QuestionModel
 
+START = "docs/how-to/team-server.md says how to start one"
+
 
 class Server:
     """The requests that the toolkit makes to Argilla. Reviewers see only their own workspace; its name has our mark.
@@ -55,7 +57,7 @@ class Server:
     def _requests(self, doing: str) -> Iterator["ArgillaAPI"]:
         from argilla._exceptions import ArgillaCredentialsError, ArgillaError
 
-        with server_errors.translated_errors(self.url, doing, ArgillaError, hide=self.token):
+        with server_errors.translated_errors(self.url, doing, ArgillaError, hide=self.token, start=START):
             try:
                 yield self.client.api
             except ArgillaCredentialsError as fault:

@@ -35,6 +35,9 @@ def instructions() -> str:
     return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
 
 
+START = "`saferec-build review up` starts the workspace's own Label Studio"
+
+
 class Server:
     """The requests that the toolkit makes to Label Studio. Projects are found by the mark in their description."""
 
@@ -73,7 +76,7 @@ class Server:
         from label_studio_sdk.core.api_error import ApiError
         from label_studio_sdk.core.parse_error import ParsingError
 
-        with server_errors.translated_errors(self.url, doing, ApiError, ParsingError, hide=self.token):
+        with server_errors.translated_errors(self.url, doing, ApiError, ParsingError, hide=self.token, start=START):
             yield self.client
 
     def _required(self, value: Given | None) -> Given:

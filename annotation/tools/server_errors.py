@@ -64,10 +64,12 @@ def _origin(url: Any) -> tuple[str, str, int | None]:
 
 
 @contextmanager
-def translated_errors(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
+def translated_errors(
+    url: str, doing: str, *refusals: type[Exception], hide: str = "", start: str = ""
+) -> Iterator[None]:
     """Turns the errors of httpx and of a library (`refusals`, with a status_code) into ours, with a line for people.
 
-    hide: the token, in case the server repeats it.
+    hide: the token, in case the server repeats it. start: what starts such a server.
     """
 
     import httpx
@@ -80,8 +82,8 @@ def translated_errors(url: str, doing: str, *refusals: type[Exception], hide: st
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise ReviewError(f"--url {url}: this is no address: expected one like https://labels.example.org") from None
     except httpx.ConnectError:
-        hint = "`saferec-build review up` starts the workspace's own Label Studio"
-        raise ReviewError(f"{url} does not answer: check --url, and whether it runs ({hint})") from None
+        hint = f" ({start})" if start else ""
+        raise ReviewError(f"{url} does not answer: check --url, and whether it runs{hint}") from None
     except httpx.HTTPStatusError as fault:
         raise _error_of(fault.response.status_code, _masked(hide, fault.response.text), where) from None
     except httpx.HTTPError as fault:

@@ -129,6 +129,25 @@ def test_accounts_are_those_of_our_own_server_or_of_the_settings(ws, review, mon
     assert invites == [URL]  # the last link that a killed push left is closed
 
 
+def test_a_push_to_argilla_says_where_people_log_in(ws, review) -> None:
+    review("push", "--tool", "files", *TWO)
+    toml = ws.root / "saferec.toml"
+    toml.write_text(f'{toml.read_text()}\n[review.accounts]\nbo = "bo.smith"\n')
+    state = gather(store.Workspace.open(ws.root))
+    argilla = connections.connect(ws, Argilla(url=URL, api_key="k"))
+    says = connections.how_to_log_in(state, argilla, ["ann", "bo"])
+    assert says.startswith(f"ann, bo (as bo.smith) log in at {URL}; passwords") and says.endswith(
+        "argilla-accounts.json"
+    )
+    assert not connections.how_to_log_in(state, Server(URL, "t"), ["ann"])
+
+
+def test_only_label_studio_is_started_here(ws, cli) -> None:
+    for tool, says in (("argilla", "how to start Argilla"), ("page", "`review serve`"), ("files", "no server")):
+        run = cli("review", "up", "--tool", tool, "-C", ws.root)
+        assert run.code == 1 and "starts Label Studio only" in run.err and says in run.err
+
+
 def test_our_own_server_is_started_once_and_stopped(ws: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = SimpleNamespace(up=[(FACTS, True), (FACTS, False)], down=[True, False])
     monkeypatch.setattr(local, "up", lambda folder, say: answers.up.pop(0))

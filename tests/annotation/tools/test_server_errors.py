@@ -67,12 +67,19 @@ def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
 
 
 @TOOLS
+def test_what_is_no_address_is_one_line(tool):
+    assert "this is no address" in str(fault(tool, "labels"))
+
+
 @pytest.mark.parametrize(
-    ("url", "says"),
-    [("http://127.0.0.1:9", "starts the workspace's own Label Studio"), ("labels", "this is no address")],
+    ("tool", "says"),
+    [
+        (label_studio_client, "starts the workspace's own Label Studio"),
+        (argilla_client, "team-server.md says how to start one"),  # it said `review up`, which starts no Argilla
+    ],
 )
-def test_a_server_that_is_not_there_is_one_line(tool, url, says):
-    assert says in str(fault(tool, url))
+def test_a_server_that_is_not_there_is_one_line_with_what_starts_it(tool, says):
+    assert says in str(fault(tool, "http://127.0.0.1:9"))
 
 
 @TOOLS
