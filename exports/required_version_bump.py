@@ -170,11 +170,16 @@ def _meaning(old: Facts, new: Facts, old_taxonomy: Path, new_taxonomy: Path) -> 
         yield Change("major", f"the texts of {released[0]} are in it")
     old_traits, new_traits = (_traits(path) for path in (old_taxonomy, new_taxonomy))
     if removed := sorted(set(old_traits) - set(new_traits)):
-        yield Change("major", f"the trait {removed[0]} is gone")
+        yield Change("major", f"{_named(removed, 'is', 'are')} gone")
     if added := sorted(set(new_traits) - set(old_traits)):
-        yield Change("minor", f"the trait {added[0]} is new")
+        yield Change("minor", f"{_named(added, 'is', 'are')} new")
     if changed := sorted(slug for slug in set(old_traits) & set(new_traits) if old_traits[slug] != new_traits[slug]):
-        yield Change("major", f"the trait {changed[0]} means something else (traits.toml)")
+        yield Change("major", f"{_named(changed, 'means', 'mean')} something else (traits.toml)")
+
+
+def _named(traits: list[str], one: str, several: str) -> str:
+    """All of them, with the verb: whoever reads the line decides by it what to label anew."""
+    return f"the trait {traits[0]} {one}" if len(traits) == 1 else f"the traits {', '.join(traits)} {several}"
 
 
 def _texts_gone(before: Facts, after: Facts) -> list[str]:

@@ -148,6 +148,22 @@ def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspac
     assert "take 2.0.0 or higher" in cli("release", "1.2.0", "-C", ws.root).err
 
 
+def test_each_trait_that_means_something_else_is_named(tmp_path):
+    """Of two edited definitions it named the first, as if the other still meant the same."""
+    before, after = tmp_path / "before.toml", tmp_path / "after.toml"
+    blocks = traits.EMBEDDED.read_text().split("[[trait]]")
+    before.write_text("[[trait]]".join(blocks))
+    edited = [re.sub(r'(?m)^definition = "', 'definition = "Also seen from afar: ', block) for block in blocks[1:3]]
+    after.write_text("[[trait]]".join([blocks[0], *edited, *blocks[3:]]))
+    first, second = (row["slug"] for row in tomllib.loads(before.read_text())["trait"][:2])
+    facts = {"rule": {}, "name": "x", "k": 5, "silent": [], "sources": []}
+    (change,) = versioning._meaning(facts, facts, before, after)
+    assert change.what == f"the traits {first}, {second} mean something else (traits.toml)"
+    after.write_text("[[trait]]".join([blocks[0], *blocks[3:]]))
+    (change,) = versioning._meaning(facts, facts, before, after)
+    assert change.what == f"the traits {first}, {second} are gone"
+
+
 @pytest.mark.slow
 def test_a_reviewer_who_changed_their_mind_is_a_patch_and_one_less_is_major(reviewed, cli):
     """A label could only be corrected in a major version as soon as its reviewer let the review be released."""
