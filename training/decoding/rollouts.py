@@ -70,6 +70,7 @@ def _masked(policy: PolicyModel, masks: Catalogue | Trie, excluded: Excluded) ->
             input_ids: Tensor,
             attention_mask: Tensor,
             logits_to_keep: int,
+            *,
             batch_size: int | None = None,  # of a reference model, which TRL asks about all answers of a step at once
             compute_entropy: bool = False,
             compute_aux_loss: bool = False,  # of a mixture of experts: TRL adds its balancing loss
