@@ -80,7 +80,8 @@ def judge(args: argparse.Namespace) -> None:
         raise TrainingError("evaluate: --server answers as --model NAME: expected it instead of --predictions")
     if args.predictions or args.server:
         if args.config != "sft" or (args.changes and not args.server):
-            raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
+            about = "evaluate: --config, --set and --items are about a --model here: leave them out"
+            raise TrainingError(f"{about} (k is that of the release)")
         release, compat = data.open_release(args.release), args.compat is not None
         files = args.predictions or [_from_server(args, release)]
         only = {str(row.get("id")) for _, row in data.jsonl(args.only)} if args.only else None

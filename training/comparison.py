@@ -55,12 +55,10 @@ def report(
         release, runs, gold_table, run.gold is not None, chosen.name if chosen else None, seconds
     )
     full, short = evaluate.as_texts(full_report, gold_table, [f"chosen on validation: {chosen}"] if chosen else [])
-    pointer = evaluate.write_table(run.output, full)
     if run.cards:  # else a model is only evaluated, perhaps in its own folder, which has a card
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     evaluate.write_users(run.output, answers_by_model, table, release, run.gold)
-    write(run.output / "report.json", full_report, nan=False)
-    say("\n" + short + pointer)
+    say("\n" + short + evaluate.write_report(run.output, full_report, full))
     return full_report
 
 

@@ -219,11 +219,11 @@ def evaluated(release: data.Release, *words: object) -> int:
     return safecrs.main(["evaluate", "--release", str(release.folder), *map(str, words)])
 
 
-@pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "saferec.batch=8"), ("--config", "sft_raw")])
+@pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "k=3"), ("--config", "sft_raw")])
 def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(release, tmp_path, words, capsys) -> None:
     answers = answers_of(release, "u7", "u8")
     assert evaluated(release, "--predictions", answers, "--output", tmp_path / "judged", *words) == 1
-    assert "about a --model here" in capsys.readouterr().err
+    assert "about a --model here: leave them out (k is that of the release)" in capsys.readouterr().err
 
 
 def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:

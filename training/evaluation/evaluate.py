@@ -6,6 +6,7 @@ Needs no torch: answers come from a model (comparison.py) or from a predictions 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from training.evaluation.paper_metrics import Intervals, Named, score as publish
 from training.evaluation.predictions import Predictions, read
 from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, Slice
 from training.harness import scoring
-from training.run_folders import bar, identity, write, write_lines
+from training.run_folders import bar, identity, read_card, write, write_lines
 
 Answers = Mapping[str, str | Ranked]  # conversation -> text of the model, or ranked item ids (None: unknown title)
 Systems = dict[str, Answers]  # answers of models and baselines, by name
@@ -164,9 +165,8 @@ def evaluate(
     notes = [*_unread(files, release, scope), *_without_text(table, judged)]
     full, short = as_texts(full_report, gold_table, notes)
     if output:  # before printing: the reader may close the pipe
-        write(Path(output) / "report.json", full_report, nan=False)
         write_users(output, by_name, judged, release, truth)
-        short += write_table(Path(output), full)
+        short += write_report(Path(output), full_report, full)
     print(short)
     return full_report
 
@@ -358,10 +358,18 @@ def as_texts(report: Report, table: Sequence[Row], notes: Sequence[str] = ()) ->
     return full, short
 
 
-def write_table(folder: Path, text: str) -> str:
-    """Writes folder/table.txt, and returns the line that says where all figures are."""
-    (folder / "table.txt").write_text(text + "\n", "utf-8")
-    return f"\nall figures: {folder / 'table.txt'}; as JSON, with every slice: {folder / 'report.json'}"
+def write_report(folder: Path, report: Report, table: str) -> str:
+    """Writes report.json and table.txt; returns lines that say where they are, what they replace, and what is next."""
+    before = _models(read_card(folder, "report.json"))
+    (folder / "table.txt").write_text(table + "\n", "utf-8")
+    write(folder / "report.json", report, nan=False)
+    where = f"\nall figures: {folder / 'table.txt'}; as JSON, with every slice: {folder / 'report.json'}"
+    replaced = f"\nthey replace those of {before}" if before not in ("", _models(report)) else ""
+    return f"{where}{replaced}\nnext: plot them on a page: saferec-build report --runs {folder} (in a workspace)"
+
+
+def _models(report: Mapping[str, Any]) -> str:
+    return plain(", ".join(run["name"] for run in report.get("runs", ()) if run["name"] not in BASELINES))
 
 
 def _without(code: int, table: Sequence[Row], oracle: Oracle) -> int:

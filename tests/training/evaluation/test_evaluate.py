@@ -208,9 +208,9 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     out = capsys.readouterr().out
     assert "guard: it learned from 2 traits of training requests, too few (under 50)" in out
     assert out.startswith("all users, n = 2\nat k = 4") and "1 answers to conversations outside test" in out
-    assert (
-        out.splitlines()[-1].startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "duplicate" not in out
-    )
+    where, after = out.splitlines()[-2:]
+    assert where.startswith(f"all figures: {tmp_path}/out/table.txt; as JSON, ") and "duplicate" not in out
+    assert after == f"next: plot them on a page: saferec-build report --runs {tmp_path}/out (in a workspace)"
     table = (tmp_path / "out/table.txt").read_text()
     assert all(word in table for word in ("popularity", "length", "1 answers to conversations outside test"))
 
@@ -318,6 +318,14 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
     path.write_text('{"id": "u8", "text": "1. Item C (2003)"}\n' + line)
     with pytest.raises(TrainingError, match=expected):
         evaluate.evaluate(release, [path])
+
+
+def test_an_evaluation_in_place_of_another_one_says_so(release, predictions, tmp_path, capsys):
+    other = tmp_path / "other.jsonl"
+    other.write_text(predictions.read_text())
+    for file, is_another in ((predictions, False), (predictions, False), (other, True)):
+        evaluate.evaluate(release, file, tmp_path / "out")
+        assert ("\nthey replace those of mine\n" in capsys.readouterr().out) == is_another
 
 
 def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
