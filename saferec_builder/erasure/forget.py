@@ -14,6 +14,7 @@ from pathlib import Path
 from annotation import connections, outbox, servers
 from annotation.review_destinations import Argilla, LabelStudio
 from annotation.tools.local_label_studio import check_machine
+from annotation.tools.tasks_and_answers import SHEET
 from exports.report import PAGE
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReviewError, StoreError, whole_object
@@ -77,10 +78,11 @@ class Forgotten:
         """The message about what the owner has to check, or None; everything else is done."""
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
             verb = "would leave" if self.dry else "will leave"
+            kept = "" if self.dry else " (that the name is kept does no harm, as nobody has it)"
             return (
                 f"forget: nobody here is meant by {', '.join(unmet[:5])}, so nothing was erased for it: if that is how"
                 f" a source or release spells it, mining {verb} them out; if it is a typo, run it again with the right"
-                " spelling (that the name is kept does no harm, as nobody has it)"
+                f" spelling{kept}"
             )
         for paths, finding in ((self.files, "still named in"), (self.unread, "nobody can read")):
             if paths and not self.dry:
@@ -154,7 +156,7 @@ def _preview(
     on_servers = review_server.erase_own(ws, tasks, dry=True) + (on_team if to else 0)
     counts = {"tasks": on_servers, "lines": lines, **rows.counted(ws, erasure)}
     paths, unread = places.files_naming(ws, erasure, copies, progress)
-    todo = _todo(ws, erasure, releases, team=on_team > 0)
+    todo = _todo(ws, erasure, releases, team=on_team > 0, dry=True)
     return Forgotten(receipts, counts, paths, releases, todo, dry=True, unread=unread)
 
 
@@ -243,8 +245,8 @@ def _anybody(erasure: Erasure) -> bool:
 # ---- what this program cannot reach
 
 
-def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: bool) -> list[str]:
-    """What the owner has to do, one line per place that applies to this workspace."""
+def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: bool, dry: bool = False) -> list[str]:
+    """What the owner has to do, one line per place that applies to this workspace; `dry`: with what to do before."""
     todo = []
     if unkeyed := [str(p.relative_to(ws.root)) for p in places.without_key(ws, erasure) if p not in emptied]:
         problem = (
@@ -266,25 +268,13 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
     if packed := places.packed(ws.root):
         names = dict.fromkeys(".git" if ".git" in path.parts else path.name for path in packed)
         todo.append(f"{', '.join(names)}: packed, so nobody looked into it: take them out there")
-    for path in emptied:
-        if path.parent == ws.releases:
-            todo.append(
-                f"release {path.name}, if it is out: `saferec-build withdraw {path.name} --reason ... --hub --erase`,"
-                " then make and publish the next version; tell whoever has a copy, of it or of its key file"
-            )
-    if emptied:
-        todo.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
-        todo.append("models that were trained on these releases: train them again on the next version")
-        todo.append(
-            "`diff` and the report cannot compare anything with these releases once their data is deleted: run `diff`"
-            " before, or compare later versions with each other"
-        )
+    todo += _of_releases(ws, emptied, dry=dry)
     if not erasure.revisions:  # only people who were erased before: that run listed the rest
         return todo
     batches = workspace.read(ws, tables.BATCHES)
     for server, model in batches.select("server", "model").unique(maintain_order=True).iter_rows():
         todo.append(f"{server}: files of the batches of {model}: delete them there")
-    if workspace.count(ws, tables.KEYED):
+    if workspace.read(ws, tables.KEYED)["task"].str.ends_with(SHEET).any():  # other tools have keys, too
         todo.append("CSVs that reviewers have, or that `review push --to` wrote elsewhere: take their rows out there")
     models = workspace.read(ws, tables.SPEND)["model"].unique().sort()
     todo += [f"whoever serves {model}: ask what is kept of the requests" for model in models]
@@ -299,3 +289,24 @@ def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: boo
             " CHECKPOINT twice, and removes what is archived"
         )
     return [*todo, "backups and snapshots of this folder: if one is put back, forget the same people again"]
+
+
+def _of_releases(ws: Workspace, emptied: Sequence[Path], *, dry: bool) -> list[str]:
+    """What to do about releases whose data is deleted, and about what was made of them."""
+    todo, versions = [], [path.name for path in emptied if path.parent == ws.releases]
+    if versions:
+        several = len(versions) > 1
+        which = f"releases {', '.join(versions)}, each" if several else f"release {versions[0]},"
+        todo.append(
+            f"{which} if it is out: `saferec-build withdraw {'VERSION' if several else versions[0]} --reason ... --hub"
+            " --erase`, then make and publish the next version; tell whoever has a copy, of it or of its key file"
+        )
+    if emptied:
+        todo.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
+        todo.append("models that were trained on these releases: train them again on the next version")
+    if emptied and dry:  # afterwards it is too late
+        todo.append(
+            "`diff` and the report cannot compare anything with these releases once their data is deleted: run `diff`"
+            " before, or compare later versions with each other"
+        )
+    return todo

@@ -4,9 +4,11 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from annotation.tools import local_label_studio
+from annotation.tools.tasks_and_answers import SHEET
 from saferec_builder.core.errors import ReviewError, StoreError, UsageError
 from saferec_builder.erasure import forget as stage
 from saferec_builder.erasure.people import Erasure, Receipt
@@ -51,6 +53,7 @@ def test_the_first_thing_to_look_at_is_said(done: stage.Forgotten, tmp_path: Pat
         unmet = replace(done, receipts=[*done.receipts, Receipt("x", [], False)], dry=dry)
         assert "nobody here is meant by x, so nothing was erased for it: if that is how a source" in unmet.fault
         assert f"mining {verb} them out; if it is a typo, run it again" in unmet.fault
+        assert ("the name is kept" in unmet.fault) is not dry  # in a dry run nothing is
 
 
 def test_two_erasures_are_told_as_one(done: stage.Forgotten, tmp_path: Path) -> None:
@@ -93,8 +96,8 @@ def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_pat
     erasure = Erasure(revisions=[("c", "d")], inputs=inputs)
     backups = "backups and snapshots of this folder"
 
-    def todo(erasure: Erasure, *emptied: Path, team: bool = False) -> list[str]:
-        return [line.partition(":")[0] for line in stage._todo(ws, erasure, emptied, team=team)]
+    def todo(erasure: Erasure, *emptied: Path, team: bool = False, dry: bool = False) -> list[str]:
+        return [line.partition(":")[0] for line in stage._todo(ws, erasure, emptied, team=team, dry=dry)]
 
     assert todo(Erasure()) == [] and todo(replace(erasure, inputs=[])) == [backups]
     dumps = "dumps of comments that were mined with it, wherever they lie"
@@ -107,9 +110,14 @@ def test_each_place_out_of_reach_is_one_line(workspace: store.Workspace, tmp_pat
     emptied = ws.releases / "1.0.0", ws.root / "published"
     copies = ["copies of these releases that `publish --to` made", "models that were trained on these releases"]
     comparisons = "`diff` and the report cannot compare anything with these releases once their data is deleted"
-    assert todo(Erasure(before=["c"]), *emptied) == ["release 1.0.0, if it is out", *copies, comparisons]
+    assert todo(Erasure(before=["c"]), *emptied) == ["release 1.0.0, if it is out", *copies]
+    assert todo(Erasure(before=["c"]), *emptied, dry=True)[-1] == comparisons  # afterwards nobody can compare any more
+    both = todo(Erasure(before=["c"]), *emptied, ws.releases / "2.0.0")
+    assert both == ["releases 1.0.0, 2.0.0, each if it is out", *copies]  # it was a line for each
     for table in (tables.BATCHES, tables.KEYED, tables.SPEND):
         store.append(ws, table, rows(table, 1))
+    assert not any(line.startswith("CSVs") for line in todo(erasure))  # a server's tasks have keys, too
+    store.append(ws, tables.KEYED, rows(tables.KEYED, 1).with_columns(task=pl.lit(f"task-9{SHEET}")))
     (ws.root / "data").symlink_to(tmp_path.parent)
     (ws.root / "x.zip").write_bytes(b"PK\x03\x04")
     lines = todo(replace(erasure, inputs=[]))
