@@ -44,6 +44,7 @@ class Waiting:
     tools: list[str] = field(default_factory=list)
     capped: int = 0
     rejected: int = 0
+    short: int = 0
 
 
 def waiting(ws: Workspace) -> Waiting:
@@ -84,7 +85,21 @@ def _count(ws: Workspace, today: str) -> Waiting:
     put_off = unsent.join(review.design, on=["kind", "subject"], how="semi")
     capped = _capped(review, put_off, today)
     rejected = sum(rejections.waiting(units).values())
-    return Waiting(unsent.height, put_off.height, tasks, disputed, unlabelled, tools, capped, rejected)
+    short = _short(review, opt_outs.avoided(ws))
+    return Waiting(unsent.height, put_off.height, tasks, disputed, unlabelled, tools, capped, rejected, short)
+
+
+def _short(review: "ReviewState", avoid: frozenset[tuple[str, str]]) -> int:
+    """Two readers of whom one handed a conversation back never close it: without this nobody would be told."""
+    from annotation import review_state, routing
+
+    found, due = review_state.found_units(review), review_state.queue(review)
+    revoked = routing.revoked(review.assignments, found, due, review.standing, avoid)
+    readers = review.assignments.filter(kind="sensitivity", role="reviewer")
+    left = readers.join(revoked, on=tables.TASK, how="anti").group_by("subject").agg(pl.col("reviewer").n_unique())
+    enough = left.filter(pl.col("reviewer") >= review.readers)
+    given = readers.select("subject").unique().join(review_state.readable(review), on="subject", how="semi")
+    return given.join(enough, on="subject", how="anti").height
 
 
 def _capped(review: "ReviewState", put_off: pl.DataFrame, today: str) -> int:

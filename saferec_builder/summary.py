@@ -143,6 +143,14 @@ def _of_people(ws: Workspace, waiting: Waiting, push: str, labels: int, planned:
         rest = then(replace(waiting, unsent=0, put_off=0))
         why = "for readers (proposed since the last push, or left out by its budget or for lack of readers)"
         return f"{texts} {why}: `{push} {PEOPLE}` hands out what is to be read{_WITHOUT}{rest}"
+    if waiting.short:
+        texts = many(waiting.short, "conversation lacks", "conversations lack")
+        rest = then(replace(waiting, short=0))
+        why = (
+            f"some of the {ws.config.review.readers} readers of each (a task was handed back, or nobody else was named)"
+        )
+        who = f"`{push} --reviewer NAME` gives them to somebody who has not had them"
+        return f"{texts} {why}: {who}{_WITHOUT}{rest}"
     if waiting.disputed:
         disputes = many(waiting.disputed, "dispute waits", "disputes wait")
         return f"{disputes} for a ruling: `{push} --adjudicator NAME`"

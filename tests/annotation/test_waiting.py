@@ -66,6 +66,17 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
 
 
+def test_a_task_that_was_handed_back_waits_for_a_third_reader(ws, cli, review):
+    """`next:` went on to the release, though no push to these two could ever close it."""
+    review("push", *TWO)
+    assert waiting.waiting(ws).short == 0
+    assert cli("review", "hand-back", "bo", "-C", ws.root).code == 0
+    review("push", *TWO)
+    assert waiting.waiting(ws).short == 2
+    review("push", *TWO, "--reviewer", "di")
+    assert waiting.waiting(ws).short == 0
+
+
 def test_what_the_daily_cap_put_off_waits_for_tomorrow(ws, review):
     """`next:` led with a push that could hand out nothing that day."""
     review_settings(ws.root, audit=0, held_back=0, severe_a_day=1)
