@@ -117,7 +117,9 @@ def of_reports(reported: Sequence[str]) -> list[str]:
         return []
     report = f"readers reported personal data in {reported_texts.words(reported)}: look at them"
     remedy = f"{reported_texts.REMEDY}, or allow them one by one"
-    return [f"{report} (`saferec-build browse reported`), then {remedy}: `release` stops at their texts"]
+    return [
+        f"{report} (`saferec-build browse reported`), then {remedy}: `release` stops at those whose text it would hold"
+    ]
 
 
 def alike(rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], list[str]]:

@@ -123,10 +123,11 @@ def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands() -> N
 def test_reports_of_personal_data_say_what_to_do() -> None:
     assert status_text.of_reports([]) == []
     (line,) = status_text.of_reports(["c1", "c2"])
-    remedy = "remove them (removals.csv or `saferec-build forget`), or allow them one by one: `release` stops at their"
+    # five were reported, and it said that `release` stops at their texts, of which it had but one
+    remedy = "remove them (removals.csv or `saferec-build forget`), or allow them one by one: `release` stops at those"
     assert line == (
         "readers reported personal data in 2 conversations: c1, c2: look at them (`saferec-build browse reported`), "
-        f"then {remedy} texts"
+        f"then {remedy} whose text it would hold"
     )
 
 
