@@ -107,6 +107,8 @@ def _push(state: ReviewState, people: People, limits: Plan, to: Place) -> PushRe
     if not limits.budget and (time := _long(state, new)):
         figures |= {"time": time}
     figures |= {"withheld": Counter(state.withheld.values())} if state.withheld else {}
+    if (name := state.ws.config.review.gold) and state.gold.is_empty():  # an empty file looks like one that is used
+        figures |= {"gold": f"no conversation in {name}: nobody is checked by gold"}
     return PushResult(Counts("review push", new.height, existing.height, figures=figures | sent), new)
 
 

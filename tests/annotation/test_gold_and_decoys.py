@@ -36,6 +36,13 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, review, tmp_path):
     assert [[people[who][name] for name in names] for who in ("ann", "bo")] == [[1, 1, 0], [1, 0, 0]]
 
 
+def test_a_gold_file_without_a_conversation_is_said(ws, review):
+    """It was accepted silently, as if somebody was checked by it."""
+    (ws.root / "gold.jsonl").write_text("\n")
+    review_settings(ws.root, gold="gold.jsonl")
+    assert review("push", "--tool", "files", *TWO)["gold"] == "no conversation in gold.jsonl: nobody is checked by gold"
+
+
 def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review):
     """It had no warning and no cap: its traits are shown to nobody, and warnings depended on what is shown."""
     gold = [{"conversation": "c3", "traits": ["torture"]}, {"conversation": "c4", "traits": ["needles"]}]
