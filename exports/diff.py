@@ -361,8 +361,13 @@ def as_text(difference: Difference) -> str:
     metrics = {name: tuple(map(_number, pair)) for name, pair in (difference.metrics or {}).items()}
     moved = {name: pair for name, pair in alphas.items() if pair[0] != pair[1]} | metrics
     lines += [f"- {name}: {' -> '.join(pair)}" for name, pair in moved.items()]
-    lines += [f"- ALARM: {alarm_text(alarm)}" for alarm in difference.alarms]
-    return "\n".join(lines if len(lines) > 2 else [*lines, "- nothing changed"]) + "\n"
+    changed = lines[2:] or ["- nothing changed"]
+    lines = [
+        *lines[:2],
+        *changed,
+        *([f"- ALARM: {alarm_text(alarm)}" for alarm in difference.alarms] or ["- no alarm"]),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def alarm_text(alarm: Row) -> str:

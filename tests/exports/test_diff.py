@@ -263,6 +263,7 @@ def test_what_the_data_means_is_a_change_though_every_row_stays(released, cli):
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
     text = cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
     assert "- major: the trait animal_harm means something else" in text and "nothing changed" not in text
+    assert text.endswith("- no alarm\n")  # one had to know that there are alarms
 
 
 @pytest.mark.slow
