@@ -169,7 +169,7 @@ def test_the_rules_read_once_and_need_no_network(cli: Cli, workspace: store.Work
     summary = result.json
     assert (summary["in"], summary["added"], summary["dropped"]) == (4, 3, {"nothing to read": 1})
     readings = store.read(workspace, tables.READINGS)
-    assert set(readings.select("proposer", "version").iter_rows()) == {("rules", "rules-9")}
+    assert set(readings.select("proposer", "version").iter_rows()) == {("rules", "rules-10")}
     stored = contents(workspace)
     rerun = cli("propose", "-C", workspace.root, "--json").json
     assert (rerun["added"], rerun["skipped"]) == (0, 3)

@@ -97,7 +97,7 @@ _NEUTRAL = frozenset(Path(__file__).with_name("neutral.txt").read_text(encoding=
 _HOUSE = re.compile(r"\b(?:this|our) (?:household|house|family|home|sofa|couch)\b")
 _AMOUNT = ("too ", "so ", "unnecessary", "gratuitous", "needless", "excessive")  # about a film, without a subject
 _ONESELF = re.compile(  # "my twins" are others, "my stomach" and "my worst fear" are not
-    r"\b(?:i|im|ive|i'\w+|we|we'\w+|me|us|mine|myself|ourselves)\b|"
+    r"\b(?:i|im|ive|i'\w+|we|we'\w+|me|us|mine|myself|ourselves)\b|^\W*as an? |"
     r"\b(?:my|our)(?: (?:\w+st|big|one|main|own|real|only))?\s*$|"
     r"\b(?:my|our) (?:\w+ )?(?:body|brain|head|heart|stomach|guts?|skin|eyes?|ears|hands?|palms|legs|knees|chest|"
     r"throat|lungs|nerves|anxiety|ptsd|phobia|trauma|panic|fears?|asthma|epilepsy|migraines?|sobriety|recovery|condition|life|"
@@ -245,3 +245,57 @@ def is_over(low: str, place: Place, next_end: int, start: int, end: int, context
         return True
     past = context["past_form"].search(low, max(first, start - 12), end)
     return bool(past and context["past_time"].search(low, first, last))
+
+
+# ---- long texts, which tell mostly of works and events: whether a feeling or a wish in one is its writer's own
+
+_REQUESTS = re.compile(  # words of a request, which make a condition of "no ghosts" and "without gore"
+    r"\b(?:wants?|wanting|looking|search\w*|recommend\w*|recs?|suggest\w*|prefer\w*|please|pls|avoid\w*|hop(?:e|ing)|"
+    r"ideally|requirements?|criteria|(?:would|'d) (?:love|like|rather)|any(?:thing)?|something|as long as|must|"
+    r"deal_?breakers?|request\w*|find (?:me|us)|(?:is|are) there)\b"
+)
+_RULES_OUT = re.compile(  # behind a content: it is ruled out, made the writer stop, or does something to them
+    r"\b(?:deal[ -]?breakers?|no[ -]?go|off[ -]limits|triggering|phobi\w+|fear|much for (?:me|us)|can'?t|cannot|won'?t|"
+    r"never again|out of the question|skip|avoid|leave|ha(?:d|ve) to (?:put|stop|skip|leave|turn|quit|close|look)|"
+    r"(?:make|give|freak|creep|gross|scare|upset|disturb|bother|trigger|terrif|frighten|hurt|haunt|sicken|unsettle|"
+    r"distress|stress|nauseate)\w*\b.*\b(?:me|us|my|our))\b"
+)
+_OWN = re.compile(rf"{SELF.pattern}|\bas an?\b")  # "as a survivor"
+_LABEL = re.compile(r"(?:tw|cw|trigger warning|content warning)")  # it warns others who read the text
+_LACK = re.compile(  # what may only say that something is not there
+    r"(?:that|which)\b|(?:(?:with|ha[sd]|have) )?(?:no|not|nothing|none|nobody|neither|without|less|least|fewer|zero)\b"
+)
+_BARE = re.compile(r"(?:no|without|nothing|avoid)\b")
+_ASKED = re.compile(r"\b(?:please|just|preferably|ideally)\b")
+_JOINS = frozenset("and or but also just so with please preferably ideally they it that which there is are".split())
+
+
+def is_declared(low: str, first: int, start: int, end: int, stance: Stance | None, content_end: int) -> bool:
+    """Whether the writer of a long text says that it is a feeling or a wish of theirs; first: start of its sentence."""
+    lead, phrase = low[first:start], low[start:end]
+    clause = CLAUSE_EDGE.split(lead)[-1]
+    if stance is None:
+        return bool(_OWN.search(clause + phrase))
+    if stance.after:
+        apart = SENTENCE_END.search(low, content_end, start) and not (POINTS_BACK.search(phrase) or SELF.search(phrase))
+        return bool(_RULES_OUT.search(phrase)) and not apart
+    if stance.level == "request":
+        return _is_own_request(lead, clause, phrase)
+    if stance.level == "mild" or _OWN.search(lead + phrase):  # "too much blood" is the writer's own measure
+        return True
+    return not _words(lead) and not _LABEL.match(low, start)  # "hated the blood"
+
+
+def _is_own_request(lead: str, clause: str, phrase: str) -> bool:
+    """Whether a request in a long text asks for a work; lead and clause: the words before it in its sentence, and those
+    in its clause."""
+    if _words(clause):  # "I had no idea" and "I know nothing about" are no wishes, "I don't want" is one
+        return bool(_REQUESTS.search(clause) or (SELF.search(clause) and not _LACK.match(phrase)))
+    if _REQUESTS.search(lead) or _ASKED.search(clause + phrase):  # "swearing is fine, just no ghosts"
+        return True
+    return not _words(lead) and bool(_BARE.match(phrase))  # "No ghosts."
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text without those that only join or soften."""
+    return [word for word in re.findall(r"[a-z']+", text) if word not in _JOINS]

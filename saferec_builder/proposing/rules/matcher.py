@@ -20,10 +20,11 @@ from saferec_builder.proposing.text_units import Proposal, proposal
 from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
 
-VERSION = "rules-9"
+VERSION = "rules-10"
 MOST = 40  # most hits of one trait in one turn
 
 _CONFIDENCE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence
+_UNSURE = 0.35
 # Lists whose phrases need no aversion beside them: verdict, form, confidence. Reactions of the body and aftermaths are
 # often enjoyed ("it scared me, loved it"): of such claims that were graded, none was right (make bench ONLY=rules).
 _WITHOUT_AVERSION = (
@@ -113,9 +114,12 @@ def _of_trait(slug: str, turn: Turn) -> Iterator[Hit]:
             if name in ("reaction", "aftermath", "faint") and turn.names_another(slug, start, name == "aftermath"):
                 continue
             if not turn.is_question(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
-                yield turn.hit(slug, start, end, verdict, form, confidence)
+                if verdict == "present" and turn.is_story and (name == "implied" or not turn.is_declared(start, end)):
+                    yield turn.hit(slug, start, end, "unsure", form, _UNSURE)
+                else:
+                    yield turn.hit(slug, start, end, verdict, form, confidence)
     for start, end in turn.signs.get((slug, "life"), ()):
-        yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
+        yield turn.hit(slug, start, end, "unsure", "implicit", _UNSURE)
     genres, others = turn.signs.get((slug, "genre"), []), turn.contents_besides(slug)
     for start, end in genres:  # "asylum horror" rejects one kind of horror only
         if not others.hold_more(start, end) and not others.end_at(start - 1):
@@ -143,7 +147,9 @@ def _content_hits(slug: str, turn: Turn, start: int, end: int, genre: bool) -> I
             if before and before.level in GLAD and not (before.level == "theirs" and turn.points_back(stance)):
                 # liked, and yet it does something to them; "he likes it, I can't take it" is present
                 verdict = "unsure"
-            confidence = _CONFIDENCE[stance.level] if verdict == "present" else 0.35
+            if turn.is_story and not turn.is_declared(stance.start, stance.end, stance, end):
+                verdict = "unsure"
+            confidence = _CONFIDENCE[stance.level] if verdict == "present" else _UNSURE
             yield turn.hit(slug, first, last, verdict, "explicit", confidence)
             return
 

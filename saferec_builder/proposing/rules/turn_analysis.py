@@ -12,6 +12,7 @@ from saferec_builder.proposing.rules.grammar import Stance
 
 NEAR = 120  # most code points between a cue and a phrase about it
 LONG = 400  # code points of a sentence that are read on either side of a place
+STORY = 500  # most code points of a turn that is only a request
 
 # most words between a phrase and the content, by the phrase's level
 REACH = {"strong": 12, "request": 8, "hate": 8, "mild": 7, "slight": 0, "fine": 5, "like": 5, "theirs": 5, "after": 14}
@@ -52,6 +53,11 @@ class Turn:
     @property
     def traits(self) -> list[str]:
         return sorted({slug for slug, _ in self.signs})
+
+    @property
+    def is_story(self) -> bool:
+        """Whether the turn is so long that it tells mostly of works and events."""
+        return len(self.low) > STORY
 
     @cached_property
     def stances(self) -> list[Stance]:
@@ -288,6 +294,10 @@ class Turn:
     @cached_property
     def _watches_alone(self) -> bool:
         return bool(self.book.context["away"].search(self.low))
+
+    def is_declared(self, start: int, end: int, stance: Stance | None = None, content_end: int = 0) -> bool:
+        """Whether the writer of a long turn says that it is a feeling or a wish of theirs."""
+        return grammar.is_declared(self.low, self.sentence(start)[0], start, end, stance, content_end)
 
     def joking(self, hit: Hit) -> bool:
         return bool(self.book.context["joke"].search(self.low[max(0, hit.start - 20) : hit.end + 60]))

@@ -173,6 +173,58 @@ def test_what_a_body_did_or_what_followed_alone_is_unsure(said: str, verdict: st
     assert claims["verdict"].to_list() == [verdict] and (claims["confidence"][0] < 0.5) == (verdict == "unsure")
 
 
+# more than turn_analysis.STORY code points about a book, in which the rules find nothing
+STORY = (
+    "I finished the third volume on the train last night. The captain of a small ship takes a job from a merchant whom "
+    "nobody in the harbour trusts, and the crew learns on the way what the cargo is. The maps at the front are lovely. "
+    "The middle part is slow, and the two sisters talk a good deal about money and about the house in which they were "
+    "born. By the end the ship is back in the same harbour, and everyone has changed a little. The translation reads "
+    "well, and the print is large. My copy came from the library, where the fourth volume is out on loan. "
+)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("The war ended without torture.", "The city gets rid of torture in the second act."),  # what happens in it
+        *("I know nothing about torture.", "I had no idea that it was about torture."),
+        *("Trigger warnings: gore, torture.", "TW for torture."),  # for those who read the post
+        *("There is torture in it, and that scene stuck with me.", "The torture broke my heart."),  # what it did once
+        "The torture came late. I never finished the fourth volume.",  # another sentence's subject
+    ],
+)
+def test_a_long_text_tells_of_works_and_events(said: str) -> None:
+    assert "torture" in rules.claimed(said) and not rules.claimed(STORY + said)
+    assert {hit.verdict for hit in rules.read(STORY + said) if hit.trait == "torture"} == {"unsure"}
+
+
+def test_a_long_text_implies_nothing_for_sure() -> None:
+    said = "I can't really monitor it."
+    assert rules.claimed(said) == {"medical_trauma"} and not rules.claimed(STORY + said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("I want a long series without torture.", "Is there a series that has no torture?"),
+        *("Swearing is fine, just no torture.", "No torture.", "I don't want torture."),  # a condition
+        *("Torture is a dealbreaker.", "Torture makes me sick.", "Torture? I can't read it.", "Far too much torture."),
+        *(
+            "There was torture in it, and I had to put the book down.",
+            "Hated the torture.",
+            "I can't read about torture.",
+        ),
+    ],
+)
+def test_a_long_text_can_say_what_its_writer_cannot_take(said: str) -> None:
+    assert "torture" in rules.claimed(STORY + said)
+
+
+def test_who_speaks_as_a_survivor_speaks_of_themselves() -> None:
+    said = "As a sexual abuse survivor, the fourth volume was not for the evening."
+    assert "sexual_violence" in rules.claimed(said) & rules.claimed(STORY + said)
+
+
 def test_sentences_of_our_own() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
     hits = [trait in found(text) for trait, row in data.items() for text in row["says"]]
