@@ -134,7 +134,9 @@ def read_runs(folder: Path) -> Report:
         raw = read_plain(path)
         parsed = Runs.model_validate_json(raw)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file: give --runs the --output folder of training.safecrs run") from None
+        raise UsageError(
+            f"{path}: no such file: give --runs the --output folder of `saferec-train run` or `evaluate`"
+        ) from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:

@@ -27,7 +27,7 @@ def report(
         typer.echo(f"warning: {line(warning)}", err=True)
     figures = {"report": str(result.path), "release": result.release, "bytes": result.bytes, "runs": len(runs or ())}
     say(Counts("report", int(result.new), int(not result.new), figures=figures), as_json, "pages")
-    if not result.release:
+    if not (result.release or runs):  # whoever has only runs has what there is
         onward(ws, as_json)
     if show:
         webbrowser.open(result.path.resolve().as_uri())

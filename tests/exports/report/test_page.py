@@ -160,6 +160,15 @@ def test_a_new_workspace_has_a_page_that_says_what_to_do(workspace: store.Worksp
     assert cli("report", "--release", "1.0.0", "-C", workspace.root).code == 1
 
 
+def test_whoever_has_only_runs_gets_a_page_of_them_alone(workspace: store.Workspace, cli: Cli, tmp_path: Path) -> None:
+    """Nine of ten sections were empty, and `next` was to add items."""
+    runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.318), run("safe_sft", 0.41, 0.0, 0.012), chosen="safe_sft")
+    result = cli("report", "--runs", runs, "-C", workspace.root)
+    html = (workspace.root / "report.html").read_text()
+    assert result.code == 0 and "next:" not in result.out and html.count("<section") == 1
+    assert "not released yet" not in html and "0 conversations" not in html and "31.8% → 1.2%" in text_of(html)
+
+
 def test_simulated_and_demo_are_said_first(workspace: store.Workspace) -> None:
     figures = gather(world(workspace)) | {"runs": []}
     for demo, simulated in product((True, False), repeat=2):

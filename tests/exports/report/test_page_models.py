@@ -41,7 +41,8 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
     html = (workspace.root / "report.html").read_text()
     assert "Guard baseline learned from 49 traits: too few" in text_of(html)
     # it was "In 0 of the 0 that ..."
-    assert "play or read. None of them has a label yet. Each of 0 items" in text_of(html)
+    empty = text_of(page.render(gather(workspace) | {"runs": []}))
+    assert "play or read. None of them has a label yet. Each of 0 items" in empty
     assert "8 users of the test split, 4 with a sensitivity told in the request: those of no slice of the gold" in html
     late = "counts as none. So does one that is told only after the request"  # stood without its subject with a gold
     for gold in (True, False):
