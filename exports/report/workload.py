@@ -71,7 +71,7 @@ def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
         "false": None if bounds.false_pooled is None else precision_bounds.words(bounds.false_pooled),
         "pooled": _bound("Any sensitivity", bounds.pooled),
         "truth": controls.words(bounds.apart, bounds.blind),
-        "together": [names[slug] for slug in bounds.together],
+        "together": [names[slug] for slug in bounds.together if traits[slug].labels or traits[slug].misses],
         "gold": bounds.gold,
         "traits": sorted(rows, key=lambda r: (r["share"] is None, r["share"] or 0.0, -r["found"], r["name"])),
     }

@@ -34,6 +34,13 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
     assert "none found; it may still be in 5 conversations at most" in text
 
 
+def test_traits_that_nobody_has_are_not_listed_as_within_the_limit_together() -> None:
+    """Where everything is read, 8 of 20 traits stood there that were found in nobody."""
+    has, none = certificates.bound(certificates.Audit(40, 0, ())), certificates.bound(certificates.Audit(0, 0, ()))
+    both = bounds.LabelBounds({"gore": has, "needles": none}, has, ["gore", "needles"], {})
+    assert workload.missed(both, traits.load())["together"] == [traits.load()["gore"].name]
+
+
 @pytest.mark.slow
 def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
     """Two people have read all 40, and 20 cannot see blood: without labels there is no bound."""
