@@ -43,6 +43,14 @@ class Rules:
     """How requests and accepted recommendations are recognised; `[reddit]` in saferec.toml."""
 
     subreddits: dict[str, str] = field(default_factory=dict)  # name -> film | series | game | book, or "" for mixed
+    # forums in which nearly every submission asks, in words that no pattern foresees; in MovieSuggestions many offer
+    asking: tuple[str, ...] = (
+        "booksuggestions",
+        "suggestmeabook",
+        "gamingsuggestions",
+        "suggestmeagame",
+        "shouldibuythisgame",
+    )
     flair: str = r"(?i)request|looking|recommend|suggest me|help"
     other_flair: str = r"(?i)^suggesting|^\[suggest|hang ?out|discussion|\bmeta\b|announcement|contest|review"
     request: str = (
@@ -73,8 +81,12 @@ def once(posts: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
 
 
 def requests(posts: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, Rows]:
-    """Returns (submissions that ask for something, drops of the others). A title tag as "[Request]" is a flair, too."""
+    """Returns (submissions that ask for something, drops of the others). A title tag as "[Request]" is a flair, too.
+
+    In the forums `asking` every submission asks, unless its flair is one of others.
+    """
     asks = pl.concat_str("title", pl.lit("\n"), "text").str.contains(rules.request)
+    asks |= pl.col("subreddit").str.to_lowercase().is_in(rules.asking)
     flairs = pl.concat_list(pl.col("flair").fill_null(""), pl.col("title").str.extract_all(r"\[[^\[\]]{1,40}\]?"))
 
     def has_flair(pattern: str) -> pl.Expr:
@@ -82,7 +94,8 @@ def requests(posts: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, Rows]:
 
     selected = posts.filter((has_flair(rules.flair) | asks) & ~has_flair(rules.other_flair))
     others = posts.join(selected, "post", "anti")
-    return selected, [sources.drop("mine", SOURCE, place, "no request") for place in others["place"]]
+    pairs = others.select("place", "subreddit").iter_rows()
+    return selected, [sources.drop("mine", SOURCE, place, "no request", f"in r/{forum}") for place, forum in pairs]
 
 
 def joined(submissions: pl.DataFrame, comments: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
