@@ -1,5 +1,6 @@
 """Tests of plan: its forecast is what a release then holds, and it warns before reviews if nothing would be taught."""
 
+import json
 from dataclasses import replace
 
 import polars as pl
@@ -335,3 +336,19 @@ def test_a_split_that_would_hold_no_safety_row_is_named(workspace: store.Workspa
     assert len(enough) == 2
     later = planning.outcome_lines(replace(plan, by_split={"validation": none | {"safety_rows": 3}}))
     assert later[2].startswith("no safety row would be in train or test: ")
+
+
+def test_what_adds_nothing_forecasts_no_release(workspace, cli, tmp_path, monkeypatch):
+    """The forecast takes long, and after a dry run or a `mine` of the same files it is the same as before."""
+    forecasts = []
+    monkeypatch.setattr(planning, "shortfalls", lambda ws: forecasts.append(ws) or ())
+    chats = tmp_path / "chats.jsonl"
+    turns = [{"role": "user", "content": "A calm film?"}, {"role": "assistant", "content": "Try Heat."}]
+    chats.write_text(json.dumps({"id": "a", "messages": turns}))
+    for command, n in (
+        (("mine", "messages", chats), 1),
+        (("mine", "messages", chats), 1),
+        (("propose", "--dry-run"), 1),
+    ):
+        assert cli(*command, "-C", workspace.root).code == 0 and len(forecasts) == n
+    assert cli("propose", "-C", workspace.root).code == 0 and len(forecasts) == 2

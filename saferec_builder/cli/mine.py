@@ -58,5 +58,6 @@ def mine(
     say(result.counts, as_json)
     if result.fault:  # at the end: what was mined stays
         raise SourceError(result.fault)
-    warn(ws)
+    if result.counts.added:  # else a release would hold what it would have held before
+        warn(ws)
     onward(ws, as_json)
