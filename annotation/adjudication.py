@@ -44,7 +44,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
         state = gather(ws)
         if state.reviews.is_empty():
             hint = "run `saferec-build review push` and `review pull` first"
-            raise UsageError(f"{ws.root}: there are no reviews: {hint}")
+            raise UsageError(f"{ws.place}: there are no reviews: {hint}")
         new = aggregation.changed(state.judged, state.labels)
         added = workspace.append(ws, tables.LABELS, new)
         warning_count = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([state.labels, new])))

@@ -76,7 +76,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     forecast = _forecast(data)
     requests, oracle = forecast.requests, forecast.oracle
     if requests.is_empty() and forecast.left_out.is_empty():
-        raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
+        raise UsageError(f"{ws.place}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     with_traits = _with_traits(requests, oracle)
     design = workspace.read(ws, tables.DESIGN)
     drawn = design, forecast.current, workspace.read(ws, tables.ASSIGNMENTS)

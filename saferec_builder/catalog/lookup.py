@@ -56,7 +56,7 @@ def merged(ws: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(items, links) of merging.merge; raises UsageError for an empty catalog."""
     rows = workspace.read(ws, tables.CATALOG_ROWS)
     if rows.is_empty():
-        raise UsageError(f"{ws.root}: the catalog is empty: run `saferec-build catalog add SOURCE PATH` first")
+        raise UsageError(f"{ws.place}: the catalog is empty: run `saferec-build catalog add SOURCE PATH` first")
     return merging.merge(rows)
 
 
@@ -77,7 +77,7 @@ def gaps(ws: Workspace) -> Gaps:
     """
     conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     if conversations.is_empty():
-        raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
+        raise UsageError(f"{ws.place}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     rows = workspace.read(ws, tables.CATALOG_ROWS)
     items, links = merging.merge(rows)
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)

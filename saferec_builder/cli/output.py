@@ -22,6 +22,7 @@ LABELS = {  # figures whose names say too little to people
     "on_no_item_here": "counted as out, though on no one item here (none, or several of that title and year)",
     "rows_of_files": "rows of these files (a `*` is an answer, and each trait that it names or named is one more)",
     "digest": "digest (sha256 of SHA256SUMS)",
+    "posts": "posts and comments",
     "new": "new tasks, one for each reader of a text",
     "id_conflicts": "id conflicts (listed by `saferec-build catalog merges --conflicts`)",
 }

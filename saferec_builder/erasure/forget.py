@@ -115,7 +115,7 @@ def forget(
         intent, earlier = ws.root / FORGETTING, None
         if intent.exists():
             if dry:
-                raise StoreError(f"{ws.root}: an erasure was broken off: run `saferec-build forget`: it ends that")
+                raise StoreError(f"{ws.place}: an erasure was broken off: run `saferec-build forget`: it ends that")
             erasure = _read_intent(intent)
             _check_server(ws, erasure, to, no_server)
             earlier = _erase(ws, erasure, to, progress, again=True)

@@ -89,7 +89,7 @@ def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tu
     if not names:
         removals = wishes.of_workspace(ws)
         if not removals:
-            raise UsageError(f"{ws.root}: whom to forget? Name somebody, or write them into {wishes.FILE}")
+            raise UsageError(f"{ws.place}: whom to forget? Name somebody, or write them into {wishes.FILE}")
         named_wishes = [(f"{wishes.FILE}:{wish.line}", wish) for wish in removals.wishes]
         matches.append(wishes.removed(removals, posts))  # also from a backup that was put back
     forgotten, receipts, aliases, old = set[Pair](), list[Receipt](), _aliases(ws, posts), set[str]()

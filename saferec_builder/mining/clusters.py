@@ -53,7 +53,7 @@ def check(ws: Workspace) -> None:
     compared = _compared(ws)
     if compared is not None and not _shards(ws) <= compared:
         raise StoreError(
-            f"{ws.root}: `saferec-build mine` is at work, or was broken off before it compared the requests, so copies"
+            f"{ws.place}: `saferec-build mine` is at work, or was broken off before it compared the requests, so copies"
             " of one could stand in two splits: run it again on the same files, then this"
         )
 

@@ -55,12 +55,12 @@ def load(ws: Workspace, *, items: bool = False) -> Corpus:
     if items:
         frame, unknown = unknown_traits(ws)
         if frame.is_empty():
-            raise UsageError(f"{ws.root}: no items yet: run `saferec-build catalog add SOURCE PATH` first")
+            raise UsageError(f"{ws.place}: no items yet: run `saferec-build catalog add SOURCE PATH` first")
         frame = frame.filter([bool(unknown[item]) for item in frame["item"]])
         return Corpus(ws, ws.taxonomy, "item_flag", prompt, list(subjects.item_subjects(frame)), frame, unknown)
     frame = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     if frame.is_empty():
-        raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
+        raise UsageError(f"{ws.place}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     reasons = withheld.reasons(ws, frame)
     frame = frame.filter(~frame["conversation"].is_in(list(reasons)))
     texts = list(subjects.conversation_subjects(frame))

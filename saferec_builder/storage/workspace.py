@@ -93,6 +93,11 @@ class Workspace:
         return database.Place(self.root, self.config.store.url)
 
     @property
+    def place(self) -> str:
+        """The folder as messages name it: `.`, as most commands get it, would say nothing."""
+        return os.path.abspath(self.root)
+
+    @property
     def releases(self) -> Path:
         return self.root / "releases"
 
@@ -210,20 +215,20 @@ def alone(ws: Workspace, command: str, *, wait: bool = False) -> AbstractContext
 
     The lock is released when the process ends, however it ends.
     """
-    return file_lock(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.root}: another `{command}`", wait=wait)
+    return file_lock(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.place}: another `{command}`", wait=wait)
 
 
 def undisturbed(ws: Workspace) -> AbstractContextManager[None]:
     """Excludes all other work on people's data, for an erasure; raises StoreError where there is any."""
-    return file_lock(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False)
+    return file_lock(ws.root / ".forget.lock", f"{ws.place}: another command", wait=False)
 
 
 @contextmanager
 def together(ws: Workspace) -> Iterator[None]:
     """Shares work on people's data with other processes; waits for an erasure, raises StoreError if one broke off."""
-    with file_lock(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
+    with file_lock(ws.root / ".forget.lock", f"{ws.place}: `forget`", wait=True, shared=True):
         if (ws.root / FORGETTING).exists():
-            raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
+            raise StoreError(f"{ws.place}: `saferec-build forget` was broken off: run it again first, it ends that")
         yield
 
 

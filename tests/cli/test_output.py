@@ -113,3 +113,9 @@ def test_one_page_is_no_pages(capsys):
 def test_figures_are_told_in_words(capsys, value, told):
     say(Counts("x", figures={"left_out": value}), False)
     assert capsys.readouterr().out.startswith(f"  left out: {told}\n")
+
+
+def test_reddits_posts_are_said_to_be_comments_too(capsys):
+    """7,425 lines were called posts, and nearly all of them were comments."""
+    say(Counts("mine", figures={"posts": 7_425}), as_json=False)
+    assert "  posts and comments: 7,425\n" in capsys.readouterr().out

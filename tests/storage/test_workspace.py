@@ -132,3 +132,12 @@ def test_a_taxonomy_that_cannot_be_read_is_said_before_any_work(workspace: store
     ran = cli("catalog", "add", "csv", workspace.root / "own.csv", "-C", workspace.root)
     assert (ran.code, ran.err) == (1, f"error: {workspace.root}/my-traits.toml: no such taxonomy file\n")
     assert not (workspace.root / "tables").exists()
+
+
+def test_a_message_names_the_folder_also_where_it_is_the_current_one(
+    workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began with `.:`."""
+    monkeypatch.chdir(workspace.root)
+    for command in ("propose", "plan"):
+        assert cli(command).err.startswith(f"error: {workspace.root}: no conversations yet: run `saferec-build mine")
