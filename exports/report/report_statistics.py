@@ -194,10 +194,15 @@ def proportion(hits: int, n: int) -> dict[str, float] | None:
 
 
 def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """Returns {kind, slug, name, units, positives, few, alpha, low, high} of agreement.alphas, most positives first."""
+    """Returns {kind, slug, name, units, positives, few, alpha, low, high} of agreement.alphas, most positives first;
+    without positives alpha is not told: `absent` against `unsure` says nothing of how far people find the same."""
     names = {t.slug: t.name for t in taxonomy.traits}
     rows = alphas.filter(pl.col("trait").is_in(list(names))).rename({"trait": "slug"}).to_dicts()
-    named = [row | {"name": names[row["slug"]], "few": row["positives"] < FEW} for row in rows]
+    untold = dict.fromkeys(("alpha", "low", "high"))
+    named = [
+        row | {"name": names[row["slug"]], "few": row["positives"] < FEW} | (untold if not row["positives"] else {})
+        for row in rows
+    ]
     return sorted(named, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -r["positives"], r["slug"]))
 
 

@@ -40,7 +40,7 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
     text = text_of((ws.root / "report.html").read_text())
     for fact in (
         "40 conversations in which someone asks",
-        "of them in the release. In 20 of the 40 that reviewers read, they marked something",
+        "of them in the release. In 20 of the 40 that have a verdict, reviewers marked something",
         "100% of these sensitivities are only implied",
         "Found in the source files 41",
         "−1 same id",

@@ -175,6 +175,13 @@ def test_positives_stand_beside_each_alpha_and_few_are_told() -> None:
     votes = votes.with_columns(kind=pl.lit("sensitivity"))
     agreement = figures.agreement(alphas(votes), TAXONOMY)
     assert {r["slug"]: (r["positives"], r["few"]) for r in agreement} == {"gore": (10, False), "needles": (1, True)}
+    # `absent` against `unsure` was drawn as an alpha of 0, as if people had disagreed on who should not see it
+    said = [("c0", "ann", "unsure"), ("c0", "bo", "absent"), ("c1", "ann", "absent"), ("c1", "bo", "absent")]
+    votes = pl.DataFrame(said, schema=["subject", "reviewer", "verdict"], orient="row")
+    votes = votes.with_columns(kind=pl.lit("sensitivity"), trait=pl.lit("needles"))
+    assert alphas(votes)["alpha"].item() == pytest.approx(0.0)
+    (row,) = figures.agreement(alphas(votes), TAXONOMY)
+    assert (row["positives"], row["alpha"], row["low"], row["high"]) == (0, None, None, None)
 
 
 def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
