@@ -20,10 +20,11 @@ COUNTED = (
     ("begun", "begun, read: proposed or not, answered by some readers, by enough; disputed: these differ"),
     (
         "alpha",
-        "alpha: how far readers agree, 1 always, 0 as by chance; n/a: nothing to compare, as when all say absent",
+        "alpha: how far readers agree, 1 always, 0 as by chance; n/a: nothing to compare, as when nobody says present",
     ),
 )
 BOUNDED = (
+    ("none found", "none found, in N at most: nobody found it; of all here, read or not, it may be in so many"),
     ("more audit", "audit: a conversation (or item) drawn at random, read without a suggestion"),
     ("recheck", "recheck: the adjudicator decides a label again; none comes while [review] recheck is 0, the default"),
     ("proposed or drawn", "proposed or drawn: a program proposed a trait there, or the audit drew it"),
@@ -96,6 +97,8 @@ def of_labels(bounds: LabelBounds) -> list[str]:
         unknown = bounds.false_pooled.share is None and bounds.false_pooled.zone
         how = "; `review push --adjudicator NAME` hands them out, with [review] recheck above 0" if unknown else ""
         lines.append(f"labels `present` that are wrong: {precision_bounds.words(bounds.false_pooled)}{how}")
+    if step := recall_bounds.lowers_most(bounds):
+        lines.append(f"what lowers these bounds most: {step}")
     return [*lines, "what these words mean, and the same for each trait: `saferec-build review status`"]
 
 
@@ -182,7 +185,7 @@ def _cell(value: object) -> str:
 
 
 def _alpha(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["alpha"] is None:
+    if row is None or row["alpha"] is None or not row["positives"]:  # `absent` and `unsure` alone: no agreement on it
         return "n/a"
     few = f" ({row['positives']} positive)" if row["positives"] < agreement.FEW else ""
     return f"{row['alpha']:z.2f}{few}"

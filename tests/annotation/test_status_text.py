@@ -25,7 +25,7 @@ COUNTS = {"proposed": 1_234, "assigned": 7, "begun": 0, "read": 0, "disputed": 1
 def status() -> ReviewStatus:
     """Traits of several kinds, and people with different figures; nobody has answered."""
     traits = pl.DataFrame([{"trait": trait, **COUNTS} for trait in ("fire", "gore", "needles", "war")])
-    alpha = [("gore", -0.001, 10), ("fire", None, 0), ("needles", 0.5, 9)]
+    alpha = [("gore", -0.001, 10), ("fire", 0.0, 0), ("needles", 0.5, 9)]
     alphas = pl.DataFrame(alpha, schema=["trait", "alpha", "positives"], orient="row")
     people = {"ann": {"tasks": 4, "open": 4}, "bo": {"tasks": 2, "open": 2, "rejected": 1}}
     return ReviewStatus(traits, alphas, people, BOUNDS, 0, {}, [], None, 0, [])
@@ -39,7 +39,7 @@ needles     1,234         7      0     0         1  0.50 (9 positive)
 war         1,234         7      0     0         1                n/a
 counted: questions, each of one trait in one conversation (or item); assigned: of those proposed
 begun, read: proposed or not, answered by some readers, by enough; disputed: these differ
-alpha: how far readers agree, 1 always, 0 as by chance; n/a: nothing to compare, as when all say absent
+alpha: how far readers agree, 1 always, 0 as by chance; n/a: nothing to compare, as when nobody says present
 """
 MISSED = """
 share of           missed at most                          labelled wrongly at most
@@ -51,6 +51,7 @@ any flag of items  0 % (relative to these reviewers)
 3 traits (1): needles, fire, war
 missed at most 5 %, in all of these traits at once: 1 of 4 traits
 missed, with what readers overlook: not known (3 of 20 blind controls that nothing ever suggested are read)
+none found, in N at most: nobody found it; of all here, read or not, it may be in so many
 certified: 5 % at most; of what is missed, also 20 % at most with what readers overlook
 relative to these reviewers: without what they overlook, which blind controls measure
 blind controls: conversations whose answer is known, read without a suggestion
@@ -114,6 +115,10 @@ def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands() -> N
     more = ["missed share of any flag of items: 0 % (relative to these reviewers)"]
     more.append("labels `present` that are wrong: <= 5.0 % (certified)")
     assert status_text.of_labels(BOUNDS) == [*lines[:2], *more, lines[2]]
+    # `<= 46 %` stood there without a word on what to do about it
+    waits = replace(BOUNDS, pooled=replace(BOUNDS.pooled, open=3), unread=1)
+    (step,) = [line for line in status_text.of_labels(waits) if line.startswith("what lowers these bounds most: ")]
+    assert "3 conversations, proposed or drawn" in step and "1 conversation was drawn and is not read yet" in step
     # it asked for rechecks, and did not say that none would ever come
     line = status_text.of_labels(replace(BOUNDS, false_pooled=false_share(100, ())))[3]
     how = "; `review push --adjudicator NAME` hands them out, with [review] recheck above 0"
