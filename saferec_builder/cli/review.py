@@ -131,22 +131,11 @@ def _place(tool: str, url: str | None, token: str | None, file_option: str, file
 
 
 @app.command()
-def up(
-    tool: Annotated[str, typer.Option("--tool", hidden=True)] = TOOLS[0],  # for who asks it to start another one
-    folder: Folder = Path("."),
-    as_json: Json = False,
-) -> None:
+def up(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Start this workspace's own Label Studio.
 
     The first time installs it, once for all workspaces. It says how to log in. Argilla: docs/how-to/team-server.md.
     """
-    if tool != TOOLS[0]:
-        more = {
-            "argilla": "docs/how-to/team-server.md says how to start Argilla",
-            "page": "`review serve` opens the page",
-        }
-        hint = more.get(tool, "files need no server")
-        raise UsageError(f"--tool {tool}: `review up` starts Label Studio only: {hint}")
     say(connections.start(Workspace.open(folder), lambda text: typer.echo(text, err=True)), as_json, "")
 
 

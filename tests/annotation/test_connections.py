@@ -142,12 +142,6 @@ def test_a_push_to_argilla_says_where_people_log_in(ws, review) -> None:
     assert not connections.how_to_log_in(state, Server(URL, "t"), ["ann"])
 
 
-def test_only_label_studio_is_started_here(ws, cli) -> None:
-    for tool, says in (("argilla", "how to start Argilla"), ("page", "`review serve`"), ("files", "no server")):
-        run = cli("review", "up", "--tool", tool, "-C", ws.root)
-        assert run.code == 1 and "starts Label Studio only" in run.err and says in run.err
-
-
 def test_our_own_server_is_started_once_and_stopped(ws: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = SimpleNamespace(up=[(FACTS, True), (FACTS, False)], down=[True, False])
     monkeypatch.setattr(local, "up", lambda folder, say: answers.up.pop(0))
