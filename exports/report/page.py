@@ -40,7 +40,7 @@ _RUNS = b'<table class="grid models">'  # only in pages with results of models
 BASELINES = {  # names of training -> labels
     "guard": "Guard",
     "oracle_filter": "Oracle filter",
-    "blind": "Evidence taken out",
+    "blind": "Blind (no evidence)",
     "retrieval": "Retrieval",
     "retrieval_filter": "Retrieval + filter",
     "retrieval_blind": "Retrieval, blind",
