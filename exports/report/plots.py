@@ -129,6 +129,8 @@ def _spread(points: list[Row], frame: Frame) -> None:
             _put(point, box, frame)
             edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
             point["leader"] = [point["x"], point["y"], round(edge, 1), box[2] - 4]
+            if edge < box[0]:  # anchored by its end, a label shorter than its box would begin beyond its leader
+                point |= {"label_x": round(box[0], 1), "anchor": "start"}
 
 
 def _crowds(points: Sequence[Row]) -> list[list[Row]]:

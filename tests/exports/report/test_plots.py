@@ -72,6 +72,11 @@ def test_two_crowds_have_a_column_each() -> None:
     aside = [point for point in plots.plane(runs, 10, 720, 400)["points"] if point["leader"]]
     assert {point["x"] < 360 for point in aside} == {True, False}
     assert all((point["label_x"] < 360) == (point["x"] < 360) for point in aside)
+    # a line ended 20 pixels before its label, which was anchored by its far end
+    gaps = [point["label_x"] - point["leader"][2] for point in aside]
+    assert all(
+        abs(gap) == 3 and (point["anchor"] == "start") == (gap > 0) for point, gap in zip(aside, gaps, strict=True)
+    )
 
 
 def test_a_curve_reaches_its_last_point_with_round_counts_on_its_axes() -> None:
