@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import TrainingError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
 
@@ -84,12 +84,12 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
         for part in ("all", *(["both"] if stage in SFTS else []), stage):
             base = _over(base, settings.get(part, {}))
         settings = base
+    for key in settings.get("saferec", {}):
+        _refuse_unknown_of_ours(key, str(path))
     settings["saferec"] = {**DEFAULTS, **{name: _value(value) for name, value in settings.get("saferec", {}).items()}}
     for setting in changes:
         change(settings, setting)
     for key, value in settings["saferec"].items():
-        if key not in DEFAULTS:
-            raise TrainingError(f"{path}: saferec.{key} is not known: expected one of {', '.join(DEFAULTS)}")
         _check(key, value)
     return settings
 
@@ -137,6 +137,11 @@ def _parsed(path: Path) -> Settings:
     return loaded
 
 
+def _refuse_unknown_of_ours(key: str, place: str) -> None:
+    if key not in DEFAULTS:
+        raise TrainingError(f"{place}: saferec.{key} is not known: {near(str(key), DEFAULTS)}")
+
+
 def _check(key: str, value: JsonValue) -> None:
     default, largest = DEFAULTS[key], 1 if key == "thin" else LARGE
     if value is None and default is None:
@@ -159,6 +164,8 @@ def change(settings: Settings, setting: str) -> None:
     if not equals or key.strip() in ("", "saferec"):
         raise TrainingError(f"--set {setting}: expected key=value, as in learning_rate=1e-4 or saferec.lora=16")
     target, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
+    if target is not settings:
+        _refuse_unknown_of_ours(name, f"--set {setting}")
     try:
         target[name] = _value(yaml.safe_load(value))
     except (yaml.YAMLError, *ODD):

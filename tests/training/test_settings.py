@@ -30,6 +30,16 @@ def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str)
         settings.read("sft", [f"saferec.{said}"])
 
 
+def test_a_setting_of_ours_that_is_misspelt_is_found_where_it_was_written(tmp_path: Path) -> None:
+    """A --set was said to be a fault of our sft.yaml, and neither had a suggestion."""
+    with pytest.raises(TrainingError, match=r"--set saferec.lra=3: saferec.lra is not known: did you mean lora\?"):
+        settings.read("sft", ["saferec.lra=3"])
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: sft\nsaferec: {chekcs: 3}\n")
+    with pytest.raises(TrainingError, match=r"mine.yaml: saferec.chekcs is not known: did you mean checks\?"):
+        settings.read(str(mine))
+
+
 def test_a_config_of_ones_own_may_extend_one_of_ours_and_has_no_aliases(tmp_path: Path) -> None:
     """A config of 500 bytes held nine to the power of ten values: the error that quotes it was never complete."""
     own = tmp_path / "own.yaml"
