@@ -11,7 +11,7 @@ from saferec_builder.core import os_error_messages
 from saferec_builder.core.errors import SafeRecError, plain
 from saferec_builder.core.progress import at_work
 from training.release_from_hub import is_name
-from training.settings import ONE_OF
+from training.settings import CONFIGS, ONE_OF
 
 VERBS = {
     "sft": "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up",
@@ -20,11 +20,13 @@ VERBS = {
     "evaluate": "score a model, or a file of answers, on the test split",
 }
 SET: dict[str, Any] = {"action": "append", "default": [], "dest": "changes"}
-CONFIG: dict[str, Any] = {"metavar": "CONFIG", "help": "a YAML file, or a name in training/configs"}
+NAMES = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+CONFIG: dict[str, Any] = {"metavar": "CONFIG", "help": f"a YAML file, or one of {NAMES} (default %(default)s)"}
 GOLD: dict[str, Any] = {"metavar": "FILE", "help": "what is true, where a generator knows it (JSONL)"}
-CHANGE = "change one setting, for example learning_rate=1e-4 or saferec.lora=16"
+CHANGE = "change one setting (may be repeated), for example learning_rate=1e-4 or saferec.lora=16"
 ITEMS = "as text, one token an item, or text held to the catalogue's names"
 MODELS = "folder for models and report.json"
+SEED: dict[str, Any] = {"default": 0, "help": "of all that is drawn at random (default 0)"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,12 +70,12 @@ def _add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--gold", **GOLD)
     _add_advantages(sub, prefix="gdpo.")
     _short(sub, "all.saferec.items", ONE_OF["items"], f"how a model other than tiny answers: {ITEMS} (default text)")
-    stages = "after a stage, both. (SFTs) or all. (stages): sft.learning_rate=1e-3, both.num_train_epochs=2"
-    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=f"as above, {stages}")
+    stages = "after its stage, both. (SFTs) or all. (stages): sft.learning_rate=1e-3, both.num_train_epochs=2"
+    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=f"change one setting (may be repeated), {stages}")
 
 
 def _add_evaluate(sub: argparse.ArgumentParser) -> None:
-    _add_folders(sub, MODELS)
+    _add_folders(sub, "folder for report.json, table.txt and users.jsonl")
     one = sub.add_mutually_exclusive_group(required=True)
     one.add_argument("--model", metavar="NAME|PATH", help="of a trained model")
     answers = 'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
@@ -84,7 +86,7 @@ def _add_evaluate(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--allow-remote", action="store_true", help=remote)
     sub.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # JSONL of {"id"}: `diff` scores only these
     sub.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
-    sub.add_argument("--seed", type=seed, default=0)
+    sub.add_argument("--seed", type=seed, **SEED)
     sub.add_argument("--config", default="sft", **CONFIG)
     sub.add_argument("--gold", **GOLD)
     items = "whether the text of a model is held to the catalogue's names (default text)"
@@ -102,7 +104,7 @@ def _add_folders(sub: argparse.ArgumentParser, output: str) -> None:
 def _add_start(sub: argparse.ArgumentParser) -> None:
     tiny = "`tiny` is made from the release and needs no GPU"
     sub.add_argument("--model", required=True, metavar="tiny|NAME|PATH", help=tiny)
-    sub.add_argument("--seed", type=seed, default=0)
+    sub.add_argument("--seed", type=seed, **SEED)
 
 
 def _add_advantages(sub: argparse.ArgumentParser, prefix: str) -> None:

@@ -241,6 +241,18 @@ def test_help_needs_no_torch() -> None:
     assert process.returncode == 0 and "evaluate" in process.stdout
 
 
+def test_help_names_the_configs_and_refers_to_nothing_else(capsys) -> None:
+    """The help of `run` said `as above` of an option that no other option stood above."""
+    pages = {}
+    for verb in ("sft", "run", "evaluate"):
+        with pytest.raises(SystemExit):
+            safecrs.main([verb, "--help"])
+        pages[verb] = " ".join(capsys.readouterr().out.split())
+    assert all("as above" not in page and "(may be repeated)" in page for page in pages.values())
+    assert all("--seed SEED of all that is drawn at random (default 0)" in page for page in pages.values())
+    assert "sft_raw, student, tiny (default sft)" in pages["sft"] and "for models" not in pages["evaluate"]
+
+
 def test_a_seed_that_no_generator_takes_is_said(capsys) -> None:
     words = ["sft", "--release", "r", "--output", "o", "--model", "m", "--seed"]
     for word in ("-1", "4294967296", "x"):
