@@ -321,10 +321,9 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
 
 
 def test_an_evaluation_in_place_of_another_one_says_so(release, predictions, tmp_path, capsys):
-    other = tmp_path / "other.jsonl"
-    other.write_text(predictions.read_text())
-    for file, is_another in ((predictions, False), (predictions, False), (other, True)):
-        evaluate.evaluate(release, file, tmp_path / "out")
+    for name, is_another in (("mine", False), ("mine", False), ("other", True)):
+        evaluate.evaluate(release, predictions.rename(tmp_path / f"{name}.jsonl"), tmp_path / "out")
+        predictions = tmp_path / f"{name}.jsonl"
         assert ("\nthey replace those of mine\n" in capsys.readouterr().out) == is_another
 
 
@@ -344,15 +343,11 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
 
 
 def test_the_same_answers_have_no_interval_of_a_difference(release, predictions, tmp_path, capsys):
-    """A difference of 0.000 with -0.088..0.088 stood below each figure of two equal files."""
-    copy = tmp_path / "copy.jsonl"
-    copy.write_text(predictions.read_text())
-    report = evaluate.evaluate(release, [predictions, copy])
-    assert [run["name"] for run in report["runs"] if run.get("same_answers")] == ["copy"]
+    (copy := tmp_path / "copy.jsonl").write_text(predictions.read_text())
+    runs = evaluate.evaluate(release, [predictions, copy])["runs"]
+    assert [run["name"] for run in runs if run.get("same_answers")] == ["copy"]
     text = capsys.readouterr().out.split("difference to mine, user by user\n")[1]
     assert text.startswith("copy: the same answers as mine\n\ndifference to the guard")
-    copy.write_text(predictions.read_text().replace("Item A", "Item B"))
-    assert not any(run.get("same_answers") for run in evaluate.evaluate(release, [predictions, copy])["runs"])
 
 
 def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
