@@ -61,7 +61,5 @@ def verify(
     figures = {"release": f"{result.name} {result.version}"} | {n: v for n, v in facts.items() if v is not None}
     say(Counts("verify", skipped=result.files, figures=figures), as_json, "files", writes=False)
     if not as_json:
-        bounds = ("it states no bounds on its labels", "its bounds on the labels follow from their counts")[
-            result.bounds
-        ]
+        bounds = "its bounds on the labels follow from their counts" if result.bounds else "it states no bounds"
         typer.echo(f"whole, and unchanged since its checksums were made; {bounds}")
