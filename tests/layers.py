@@ -22,7 +22,7 @@ PRINTED += ["catalog", "plan", "report", "review", "screen", "workspace"]  # com
 # modules without a test at their own path: another test covers them, since only there their effect is seen
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
-    "saferec_builder/catalog/agreement.py": "tests/catalog/test_merging.py",
+    "saferec_builder/catalog/same_work.py": "tests/catalog/test_merging.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
     **dict.fromkeys(
         (f"saferec_builder/cli/{name}.py" for name in PRINTED), "tests/cli/test_printed.py"

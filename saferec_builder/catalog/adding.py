@@ -14,7 +14,7 @@ from typing import cast
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.catalog import agreement, consequences, merging
+from saferec_builder.catalog import consequences, merging, same_work
 from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
@@ -265,10 +265,10 @@ def ask(ws: Workspace, site: ddd_api.Site, todo: pl.DataFrame, progress: Progres
 
 
 def _agrees(item: ddd_api.Asked, aliases: list[str], title: str, year: int | None, domain: str) -> bool:
-    """Whether the site's item is ours; if not, it would share our id and yet be another item (agreement.agree)."""
+    """Whether the site's item is ours; if not, it would share our id and yet be another item (same_work.agree)."""
     ours = {**item, "aliases": aliases, "source": None}
     theirs = {"title": title, "year": year, "domain": domain, "aliases": None, "source": ddd.SOURCE}
-    return agreement.agree(cast("agreement.Row", ours), cast("agreement.Row", theirs))
+    return same_work.agree(cast("same_work.Row", ours), cast("same_work.Row", theirs))
 
 
 def save_answer(path: Path, media: sources.Row | None, refs: list[str]) -> bool:

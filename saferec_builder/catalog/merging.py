@@ -14,7 +14,7 @@ from typing import TypedDict, TypeVar, cast
 
 import polars as pl
 
-from saferec_builder.catalog.agreement import TRUST, Row, agree, title_forms, unlike
+from saferec_builder.catalog.same_work import TRUST, Row, agree, title_forms, unlike
 from saferec_builder.core import titles
 from saferec_builder.storage import tables
 

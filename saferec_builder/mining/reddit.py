@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder import catalog, sources
-from saferec_builder.catalog.agreement import medium
+from saferec_builder.catalog.same_work import medium
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
 from saferec_builder.mining.privacy import names as given_names

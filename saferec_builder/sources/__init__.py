@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, near, strict_json
 from saferec_builder.core.plain_files import packed_as
-from saferec_builder.core.shapes import field_names, seen
+from saferec_builder.core.value_shapes import field_names, seen
 from saferec_builder.storage import tables
 
 DOMAINS = ("film", "series", "game", "book")

@@ -11,7 +11,7 @@ import polars as pl
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, strict_json
-from saferec_builder.core.shapes import seen
+from saferec_builder.core.value_shapes import seen
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import schema, tables
 

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
-from saferec_builder.core.shapes import field_names
+from saferec_builder.core.value_shapes import field_names
 from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, messages
 
 SOURCE = "hf"

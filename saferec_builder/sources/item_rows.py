@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from saferec_builder import sources
 from saferec_builder.core import titles
-from saferec_builder.core.shapes import seen
+from saferec_builder.core.value_shapes import seen
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 

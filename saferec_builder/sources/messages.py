@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
-from saferec_builder.core.shapes import field_names, seen
+from saferec_builder.core.value_shapes import field_names, seen
 from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, refs
 from saferec_builder.storage import tables
 

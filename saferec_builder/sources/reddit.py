@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import sources
-from saferec_builder.core.shapes import field_names
+from saferec_builder.core.value_shapes import field_names
 from saferec_builder.sources import Left, Row, Rows, dumps
 
 SOURCE = "reddit"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from saferec_builder.core.shapes import seen
+from saferec_builder.core.value_shapes import seen
 from saferec_builder.sources import Left, digits
 
 NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")

@@ -15,7 +15,7 @@ from saferec_builder.scoring.intervals import Interval, intervals
 from saferec_builder.storage import tables
 from tests.worlds.routing import NO_DISPUTES, designed, planned, proposals
 from training.data import Row
-from training.evaluation import population
+from training.evaluation import user_weights
 
 UNITS, PREVALENCE, ALARMS, K = 1_500, 0.08, 0.03, 10
 TRAIT = "gore"
@@ -67,13 +67,13 @@ def told(of: Condition, seed: int) -> dict[str, Told]:
     weights = _weights(of, names, claimed, positive, rng)
     in_split = [name for name in names if rng.random() < of.split]
     rows = [_row(name, positive[name], weights[name]) for name in in_split if name in weights]
-    share = population.prevalence(rows, [TRAIT])["any"]
+    share = user_weights.prevalence(rows, [TRAIT])["any"]
     assert share["weighted"] is not None
     sensitive = [row for row in rows if row["traits"]]
     values = np.array([unsafe[row["conversation"]] for row in sensitive])
-    row_weights = population.weights(sensitive)
+    row_weights = user_weights.weights(sensitive)
     metrics = {f"svr@{K}": values, f"svr_upper@{K}": values}
-    svr = intervals(metrics | population.weighted(metrics, row_weights, K), 1, weights=row_weights)
+    svr = intervals(metrics | user_weights.weighted(metrics, row_weights, K), 1, weights=row_weights)
     true_values = [unsafe[name] for name in in_split if positive[name]]
     return {
         "prevalence": Told(len(true_values) / len(in_split), share["raw"], share["weighted"]),

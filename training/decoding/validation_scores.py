@@ -10,7 +10,7 @@ from saferec_builder.scoring.metrics import Ranked
 from training.data import Release, Row, clear
 from training.decoding import generate
 from training.decoding.generate import CausalLM, PolicyModel
-from training.evaluation import population
+from training.evaluation import user_weights
 from training.evaluation.evaluate import ranked
 from training.harness.scoring import values
 from training.run_folders import Figures
@@ -48,7 +48,7 @@ def scorer(
     def score(model: CausalLM) -> Figures:
         by_conversation = answers(replace(policy, model=model), table, progress=progress)
         by_name = values(ranked(by_conversation, table, release), table, release.oracle, k)
-        means = population.means(by_name, table)
+        means = user_weights.means(by_name, table)
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
         figures = {name: float(np.nan_to_num(means[name])) for name in names}
         safe = figures[f"recall@{k}"] - CAUTION * figures[f"svr_upper@{k}"]

@@ -26,7 +26,7 @@ from training.data import (
     truth_of,
     with_gold,
 )
-from training.evaluation import baselines, guard, population, report_table
+from training.evaluation import baselines, guard, report_table, user_weights
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
 from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, Slice
@@ -50,7 +50,7 @@ def score(
 
     With gold its traits replace those of the labels, users of a gold slice are left out of the headline figures, and
     svr_true@k is the share that truly violates, if the gold has the items: svr <= svr_true <= svr_upper unless a
-    source was wrong. Rows with weights have weighted figures, too (population.py).
+    source was wrong. Rows with weights have weighted figures, too (user_weights.py).
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
@@ -59,17 +59,17 @@ def score(
     """
     table, true_oracle = with_gold(table, release.oracle, gold), truth_of(release.oracle, gold)
     values = _values(ranked(answers, table, release), table, release, true_oracle)
-    people, masks = population.people(table), _masks(table)
+    people, masks = user_weights.people(table), _masks(table)
     main = masks["main"]
 
     def users(mask: Bools) -> int:
         return len(np.unique(people[mask]))
 
     def part(mask: Bools) -> Slice:
-        return {"n": users(mask), "metrics": population.figures(values, table, mask)}
+        return {"n": users(mask), "metrics": user_weights.figures(values, table, mask)}
 
     scored: Scored = {
-        "metrics": population.figures(values, table, main),
+        "metrics": user_weights.figures(values, table, main),
         "n": users(main),
         "n_sensitive": users(main & ~np.isnan(values[f"svr@{release.k}"])),
         "no_safe_truth": users(main) - users(main & ~np.isnan(values[f"recall@{release.k}"])),
@@ -92,7 +92,7 @@ def _values(
     values = scoring.values(lists, table, release.oracle, k)
     if true_oracle is not None:
         values[f"svr_true@{k}"] = scoring.values(lists, table, true_oracle, k)[f"svr@{k}"]
-    return values | population.weighted(values, population.weights(table), k)
+    return values | user_weights.weighted(values, user_weights.weights(table), k)
 
 
 def _masks(table: Sequence[Row]) -> dict[str, Bools]:
@@ -105,7 +105,7 @@ def _differences(
     values: Mapping[str, Floats], reference: Mapping[str, Floats], table: Sequence[Row], mask: Bools
 ) -> Intervals:
     by_metric = {metric: column - reference[metric] for metric, column in values.items()}
-    return population.figures(by_metric, table, mask, paired=True)
+    return user_weights.figures(by_metric, table, mask, paired=True)
 
 
 def ranked(answers: Answers, table: Sequence[Row], release: Release) -> list[Ranked]:
@@ -325,7 +325,7 @@ def report(
         "k": release.k,
         "gold": gold,
         "runs": list(runs),
-        "prevalence": population.prevalence(table, [t for t in release.oracle.traits if t not in hidden]),
+        "prevalence": user_weights.prevalence(table, [t for t in release.oracle.traits if t not in hidden]),
         "unanswerable": _without(CLEAR, table, release.oracle),
         "never_violated": _without(VIOLATED, table, release.oracle),
         "open": len(open_requests(release.folder, "test")),
@@ -337,7 +337,7 @@ def report(
 def as_texts(report: Report, table: Sequence[Row], notes: Sequence[str] = ()) -> tuple[str, str]:
     """Returns a report as text, with all figures and with the main ones: its tables, a description of its users, and
     the notes. table: as in `report`."""
-    lines = [population.words(table, report["prevalence"])]
+    lines = [user_weights.words(table, report["prevalence"])]
     sensitive = sum(bool(row["traits"]) for row in table)
     some = f"of {sensitive:,} requests that tell a sensitivity"
     if none := report["unanswerable"]:
@@ -395,6 +395,6 @@ def write_users(
         lists = ranked(answers, table, release)
         by_user = scoring.by_user(_values(lists, table, release, true_oracle))
         for row, items, metrics in zip(table, lists, by_user, strict=True):
-            ids = {"id": row["conversation"], "user": population.user(row)}
+            ids = {"id": row["conversation"], "user": user_weights.user(row)}
             lines.append({"run": name, **ids, "items": [*items], **metrics})
     write_lines(Path(folder) / "users.jsonl", lines)

@@ -28,7 +28,7 @@ from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.mention_finder import in_text
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Release, Row, clear, listing, open_release, rows
-from training.evaluation import population, ranking
+from training.evaluation import ranking, user_weights
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
 from training.harness.scoring import values
@@ -141,7 +141,7 @@ class Guard:
         lists_by_row = [self._lists(row, heard, CAUTIONS) for row, heard in pairs]
         points, oracle, k = [], self.release.oracle, self.release.k
         for caution, lists in zip(CAUTIONS, zip(*lists_by_row, strict=True), strict=True):
-            means = population.means(values(lists, table, oracle, k), table)
+            means = user_weights.means(values(lists, table, oracle, k), table)
             points.append({"caution": caution} | means)
         return points
 
@@ -252,7 +252,7 @@ def _hearing(
     traits_by_user: dict[str, set[str]] = {}
     for row in train:
         if row["condition"] != "injected":
-            traits_by_user.setdefault(population.user(row), set()).update(row["traits"])
+            traits_by_user.setdefault(user_weights.user(row), set()).update(row["traits"])
     users = [[slug in traits for slug in oracle.traits] for traits in traits_by_user.values()]
     shares: Floats = np.array(users, float).reshape(-1, len(oracle.traits)).sum(axis=0) / (len(users) or 1)
     slugs = [slug for slug, column in zip(oracle.traits, truth.T, strict=True) if column.any()]

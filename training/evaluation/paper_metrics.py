@@ -22,7 +22,7 @@ from saferec_builder.scoring.answer_parser import LONG
 from saferec_builder.scoring.intervals import Interval
 from saferec_builder.scoring.metrics import Floats, Judged, discounts
 from training.data import Item, Release, Row
-from training.evaluation import population
+from training.evaluation import user_weights
 from training.evaluation.rewards import Weights
 
 Named = tuple[str, int | None]  # a title as written, and its year
@@ -122,7 +122,7 @@ def score(answers: Mapping[str, str | Sequence[Named]], table: Sequence[Row], re
     """Returns the figures over all users; the ground truth is safe_truth, as in the paper."""
     values = per_user(answers, table, release)
     columns, k = {name: np.array([row[name] for row in values]) for name in values[0]}, release.k
-    return population.figures(columns, table, highest={f"sdcg@{k}": float(discounts(k).sum())})
+    return user_weights.figures(columns, table, highest={f"sdcg@{k}": float(discounts(k).sum())})
 
 
 def per_user(

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict
 from saferec_builder.scoring.intervals import LEAST, Interval
 from saferec_builder.scoring.linear_text import ENOUGH
 from saferec_builder.scoring.metrics import discounts
-from training.evaluation import baselines, population
+from training.evaluation import baselines, user_weights
 from training.evaluation.paper_metrics import Intervals
 
 GUARD = "guard"
@@ -52,7 +52,7 @@ class Report(TypedDict):
     k: int
     gold: bool
     runs: list[Result]
-    prevalence: population.Prevalence
+    prevalence: user_weights.Prevalence
     unanswerable: int  # requests with traits that no item of the release is clear for
     never_violated: int  # requests with traits that no item of the release is violated for
     open: int  # requests of the split that are in no figure: nobody knows whether they tell a sensitivity

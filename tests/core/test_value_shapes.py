@@ -1,6 +1,6 @@
 """A value is described without its words."""
 
-from saferec_builder.core.shapes import field_names, seen, shape
+from saferec_builder.core.value_shapes import field_names, seen, shape
 
 
 def test_a_shape_has_no_word_and_no_number_of_the_text() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from saferec_builder.scoring.intervals import intervals
 from tests.worlds import drawn_worlds as worlds
-from training.evaluation import evaluate, paper_metrics, population, report_table
+from training.evaluation import evaluate, paper_metrics, report_table, user_weights
 
 # two of four claimed users have gore; each of the two audited users stands for ten, and one of them has it
 ROWS = [
@@ -18,11 +18,11 @@ ROWS = [
 
 
 def test_a_user_counts_as_often_as_it_was_unlikely_to_be_read():
-    share = population.prevalence(ROWS, ["gore", "needles"])
+    share = user_weights.prevalence(ROWS, ["gore", "needles"])
     # raw 3 of 6; of all (2 + 10) of (4 + 20)
     assert share["any"] == share["gore"] and share["any"]["raw"]["mean"] == 0.5
     assert (share["any"]["weighted"] or {})["mean"] == 0.5
-    few = population.prevalence([*ROWS[:4], worlds._row("e", False, 10.0)], ["gore"])["any"]
+    few = user_weights.prevalence([*ROWS[:4], worlds._row("e", False, 10.0)], ["gore"])["any"]
     assert (few["raw"]["mean"], (few["weighted"] or {})["mean"]) == (0.4, pytest.approx(2 / 14, abs=1e-6))
     # nobody has needles: of 24 the last two stand for 20, and one more user for 204 / 24 (.7075 in 400,000 draws)
     assert share["needles"]["weighted"] == {"mean": 0, "low": 0, "high": pytest.approx(0.706915, abs=1e-5), "n": 6}
@@ -41,7 +41,7 @@ def test_requests_of_one_conversation_are_one_user(release, rows):
         cell, apart = scored["metrics"][name], scored["difference"][name]
         assert cell["mean"] == apart["mean"] == pytest.approx(share / 2, abs=1e-6) and cell["n"] == apart["n"] == 2
     assert scored["metrics"]["svr_weighted@4"]["n"] == 1
-    lines = population.words(table, population.prevalence(table, ["gore"])).splitlines()
+    lines = user_weights.words(table, user_weights.prevalence(table, ["gore"])).splitlines()
     assert lines == [
         "users (each is one conversation) who tell a sensitivity in the request: 1 of 2 in this split (0.500)",
         "estimated share of all conversations: 1.000 (95 %: 0.000..1.000), by how each was drawn",
@@ -61,7 +61,7 @@ def test_intervals_hold_where_people_ask_several_times():
     for _ in range(200):
         values = {"svr_upper@10": np.repeat(random.beta(0.5, 2, 80), 3)}
         for name, table in (("rows", alone), ("users", rows)):
-            cell = population.figures(values, table, draws=1)["svr_upper@10"]
+            cell = user_weights.figures(values, table, draws=1)["svr_upper@10"]
             covered[name] += cell["low"] <= 0.2 <= cell["high"]
     assert covered["rows"] < 170 and covered["users"] >= 184  # .92: two standard errors below .95
 
@@ -71,14 +71,14 @@ def test_one_request_a_person_is_as_it_was():
     rows = [{"conversation": f"{n % 7}-{n}"} for n in range(300)]
     values = {"recall@10": random.random(300), "any_violated@10": random.choice([0.0, 1.0, np.nan], 300)}
     for paired in (False, True):
-        assert population.figures(values, rows, draws=50, paired=paired) == intervals(values, 50, paired=paired)
+        assert user_weights.figures(values, rows, draws=50, paired=paired) == intervals(values, 50, paired=paired)
 
 
 def test_who_stands_for_nobody_is_in_no_weighted_figure():
     rows = [*ROWS, {**worlds._row("g", True, 0.0)}, {"conversation": "h", "traits": ["gore"], "weight": None}]
     rows.append({**worlds._row("a", True, 0.0), "condition": "injected"})  # user a again: in neither figure
-    assert population.prevalence(rows, [])["any"]["weighted"] == population.prevalence(ROWS, [])["any"]["weighted"]
-    assert population.prevalence(rows, [])["any"]["raw"]["n"] == 8
+    assert user_weights.prevalence(rows, [])["any"]["weighted"] == user_weights.prevalence(ROWS, [])["any"]["weighted"]
+    assert user_weights.prevalence(rows, [])["any"]["raw"]["n"] == 8
 
 
 def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_path, capsys):
@@ -108,7 +108,7 @@ def test_who_tells_a_sensitivity_only_later_counts_as_without_one_and_is_said(re
     late = rows[1] | {"conversation": "u9", "late_traits": ["gore"]}
     both = {**rows[0], "conversation": "u7-1", "made_from": "u7", "traits": [], "late_traits": ["gore"]}
     table = [*rows, late, both]
-    lines = population.words(table, population.prevalence(table, [])).splitlines()
+    lines = user_weights.words(table, user_weights.prevalence(table, [])).splitlines()
     assert (
         lines[0]
         == "users (each is one conversation) who tell a sensitivity in the request: 1 of 3 in this split (0.333)"
@@ -123,8 +123,8 @@ def test_injected_rows_are_no_part_of_the_share_and_gold_labels_decide(release, 
     scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release)
     assert scored["metrics"]["svr@4"]["n"] == 2
     alone = users[2:]  # a split of injected rows alone
-    assert "who tell a sensitivity in the request: 0 of 0 in" in population.words(
-        alone, population.prevalence(alone, [])
+    assert "who tell a sensitivity in the request: 0 of 0 in" in user_weights.words(
+        alone, user_weights.prevalence(alone, [])
     )
     # with gold labels, these decide who has a sensitivity, in the table and here
     gold = tmp_path / "gold.jsonl"
