@@ -13,6 +13,7 @@ import numpy as np
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle, verdicts_of
 from saferec_builder.core.progress import counted
+from saferec_builder.scoring.mentions import Beside
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import (
     Gold,
@@ -281,8 +282,9 @@ def compare(
 
 
 def _same(one: str | Ranked, other: str | Ranked) -> bool:
-    """Whether two answers have the same items in their lists and beside them."""
-    return tuple(one) == tuple(other) and getattr(one, "beside", None) == getattr(other, "beside", None)
+    """Whether two answers have the same items in their lists and, if they are texts, beside them."""
+    beside, other_beside = (getattr(answer, "beside", Beside()) for answer in (one, other))
+    return tuple(one) == tuple(other) and beside == other_beside
 
 
 def without_models(release: Release, table: Sequence[Row]) -> Systems:

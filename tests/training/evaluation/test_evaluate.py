@@ -342,12 +342,13 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
         evaluate.evaluate(release, [other.rename(tmp_path / "popularity.jsonl")])
 
 
-def test_the_same_answers_have_no_interval_of_a_difference(release, predictions, tmp_path, capsys):
-    (copy := tmp_path / "copy.jsonl").write_text(predictions.read_text())
-    runs = evaluate.evaluate(release, [predictions, copy])["runs"]
-    assert [run["name"] for run in runs if run.get("same_answers")] == ["copy"]
-    text = capsys.readouterr().out.split("difference to mine, user by user\n")[1]
-    assert text.startswith("copy: the same answers as mine\n\ndifference to the guard")
+def test_the_same_answers_have_no_interval_of_a_difference(release, rows, predictions, tmp_path, capsys):
+    answers = predictions_file.read(predictions, rows, release).answers
+    lists = [json.dumps({"id": name, "items": [*ranked]}) for name, ranked in answers.items()]
+    (ids := tmp_path / "ids.jsonl").write_text("\n".join(lists))
+    runs = evaluate.evaluate(release, [predictions, ids])["runs"]
+    assert [run["name"] for run in runs if run.get("same_answers")] == ["ids"]
+    assert "user by user\nids: the same answers as mine\n\ndifference to the guard" in capsys.readouterr().out
 
 
 def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
