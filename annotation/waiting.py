@@ -34,7 +34,8 @@ class Waiting:
     and how many of them had a place in the design: an earlier push put them off, or they were proposed since; open
     tasks; units whose readers disagree and that no adjudicator has; and units whose label `adjudicate` would change,
     without those of withheld conversations. `tools`: those that the open tasks were handed out with. `capped`: those of
-    `put_off` that a daily cap keeps for another day; `rejected`: open tasks with an answer that could not be taken."""
+    `put_off` that a daily cap keeps for another day; `rejected`: open tasks with an answer that could not be taken;
+    `short`: conversations that lack a reader, though some were given them."""
 
     unsent: int
     put_off: int
@@ -90,16 +91,25 @@ def _count(ws: Workspace, today: str) -> Waiting:
 
 
 def _short(review: "ReviewState", avoid: frozenset[tuple[str, str]]) -> int:
-    """Two readers of whom one handed a conversation back never close it: without this nobody would be told."""
-    from annotation import review_state, routing
+    """How many conversations that readers were given lack some by the rule of a push: two readers of whom one handed a
+    conversation back never close it, and without this nobody would be told."""
+    from annotation import review_state, routing, sampling_design
+    from annotation.task_assignment import Plan
 
     found, due = review_state.found_units(review), review_state.queue(review)
     revoked = routing.revoked(review.assignments, found, due, review.standing, avoid)
-    readers = review.assignments.filter(kind="sensitivity", role="reviewer")
-    left = readers.join(revoked, on=tables.TASK, how="anti").group_by("subject").agg(pl.col("reviewer").n_unique())
-    enough = left.filter(pl.col("reviewer") >= review.readers)
-    given = readers.select("subject").unique().join(review_state.readable(review), on="subject", how="semi")
-    return given.join(enough, on="subject", how="anti").height
+    readers = review.assignments.filter(role="reviewer")
+    given = review_state.readable(review).join(readers, on=["kind", "subject"], how="semi")
+    plan = Plan(
+        readers=review.readers,
+        audit=review.ws.config.review.audit,
+        zone=sampling_design.zone(review.design),
+        census=sampling_design.census(review.design),
+        gold=frozenset(review.gold.select("kind", "subject").iter_rows()),
+        orders=review.orders,
+        auto=review.auto,
+    )
+    return len(routing.short(given, review.proposals, review.assignments, review.disputed.clear(), plan, revoked))
 
 
 def _capped(review: "ReviewState", put_off: pl.DataFrame, today: str) -> int:

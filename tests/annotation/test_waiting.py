@@ -6,6 +6,7 @@ from datetime import date
 import polars as pl
 
 from annotation import review_state, waiting
+from annotation.task_assignment import CONTROL
 from annotation.waiting import Waiting
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
@@ -73,6 +74,9 @@ def test_a_task_that_was_handed_back_waits_for_a_third_reader(ws, cli, review):
     assert cli("review", "hand-back", "bo", "-C", ws.root).code == 0
     review("push", *TWO)
     assert waiting.waiting(ws).short == 2
+    anns = store.read(ws, tables.ASSIGNMENTS).filter(reviewer="ann")
+    store.append(ws, tables.ASSIGNMENTS, anns.with_columns(reviewer=pl.lit("ed"), why=pl.lit(CONTROL)))
+    assert waiting.waiting(ws).short == 2  # a control is no vote
     review("push", *TWO, "--reviewer", "di")
     assert waiting.waiting(ws).short == 0
 
