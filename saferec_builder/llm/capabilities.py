@@ -56,17 +56,17 @@ async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Re
 async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | None = None) -> Server:
     """Returns the server with the strictest way of asking that it answers, without the parameters that it refuses.
 
-    Its present way is tried first. A way that failed by a fault that may pass is tried again once another is answered.
-    `found` is called with the result, unless it is not certain that each stricter way fails again: then the next run
-    tries it again. Requests keep their names, so replies that were paid for are still found. Raises ProposerError if no
-    way gives an answer.
+    Its present way is tried first. A way that failed by a fault that may pass is tried again once a less strict one is
+    answered. `found` is called with the result, unless it is not certain that each stricter way fails again: then the
+    next run tries it again. Requests keep their names, so replies that were paid for are still found. Raises
+    ProposerError if no way gives an answer.
     """
     faults: dict[str, str] = {}
     for way in dict.fromkeys((server.way, *WAYS)):
         working, reply = await _try_way(wire, replace(server, way=way), budget)
         if working:
-            may_pass = [replace(server, way=other) for other, fault in faults.items() if fault.startswith(_MAY_PASS)]
-            strictest, certain = await _try_again(wire, may_pass, budget)
+            stricter = [other for other in WAYS[: WAYS.index(way)] if faults.get(other, "").startswith(_MAY_PASS)]
+            strictest, certain = await _try_again(wire, [replace(server, way=other) for other in stricter], budget)
             if found and certain:
                 found(strictest or working)
             return strictest or working

@@ -110,3 +110,10 @@ def test_the_question_at_the_start_is_paid_for(stub: Stub) -> None:
     # an answer of 2,000 tokens fits, but not after one question has cost 3
     with pytest.raises(ProposerError, match="tool: budget reached"):
         ask(stub, "a", budget=llm.Budget(llm.Price(0.0, 1.0), limit=2_001e-6))
+
+
+def test_a_less_strict_way_that_failed_once_does_not_replace_a_stricter_one(stub: Stub) -> None:
+    """Text was the way of before: it failed, the schema worked, and text was asked for again and taken."""
+    stub.scripts[ASKS] = [status(500), says('{"word": "zephyr-42", "places": []}')]
+    assert ask(stub, "a", way="text", retries=0)[0].content == "fine"
+    assert stub.asked == [ASKS, SEA, "a"]
