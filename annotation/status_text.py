@@ -33,13 +33,14 @@ BOUNDED = (
     ("relative to these", "relative to these reviewers: without what they overlook, which blind controls measure"),
     ("controls", controls.MEANING),
 )
+FOUND, ALARMS = "  found", "  false alarms"  # heads of columns: not the ends of `gold found`, `gold false alarms`
 COMPARED = (
     ("seconds", "seconds: of a task, the median"),
     ("rejected", "rejected: open tasks whose last answer could not be taken"),
-    ("found", "found: of the labels `present` on what they answered, those that they called present, too"),
-    ("false alarms", "false alarms: labels `absent` that they called present"),
+    (FOUND, "found: of the labels `present` on what they answered, those that they called present, too"),
+    (ALARMS, "false alarms: labels `absent` that they called present"),
     ("overruled", "overruled: of the verdicts on which the adjudicator decided; of two who differ at least one is"),
-    ("found", "the labels are made of these votes: what everybody overlooked counts for nobody"),
+    (FOUND, "the labels are made of these votes: what everybody overlooked counts for nobody"),
     ("controls", "blind controls: of every kind, also those whose answer others were shown"),
     ("flagged", "flagged: by blind controls, gold (answers known beforehand) and decoys (wrong suggestions) alone"),
 )

@@ -155,6 +155,14 @@ def test_errors_on_gold_are_a_sentence() -> None:
     assert status_text.of_gold(replace(BOUNDS, gold=gold)) == [line]
 
 
+def test_what_was_found_of_gold_is_not_explained_as_what_was_found_of_labels(status: ReviewStatus) -> None:
+    """A reader of gold whose conversations have no label yet was told what labels are made of."""
+    ann = {"tasks": 2, "open": 1, "gold": 2, "gold_found": 1, "gold_false_alarms": 0, "flagged": []}
+    text = status_text.lines(replace(status, reviewers={"ann": ann}))
+    assert [line.split() for line in text if line.startswith("ann")] == [["ann", "2", "1", "1", "of", "2", "0", "-"]]
+    assert not [line for line in text if line.startswith(("found:", "false alarms:", "the labels"))]
+
+
 def test_words_are_explained_where_they_are_used_alone(status: ReviewStatus) -> None:
     """Each output explained rechecks and drawn conversations, and none what is certified, gold or a decoy."""
     text = status_text.lines(replace(status, reviewers={"ann": {"tasks": 1, "open": 0}}))
