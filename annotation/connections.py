@@ -91,7 +91,8 @@ def how_to_log_in(state: ReviewState, server: Client, names: list[str]) -> str:
         return ""
     accounts = account_names(state, server, names)
     people = ", ".join(name if accounts.get(name, name) == name else f"{name} (as {accounts[name]})" for name in names)
-    return f"{people} log in at {server.url}; passwords of accounts that were made here: {server.accounts}"
+    verb = "logs" if len(names) == 1 else "log"
+    return f"{people} {verb} in at {server.url}; passwords of accounts that were made here: {server.accounts}"
 
 
 def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Counts:

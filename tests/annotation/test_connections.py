@@ -139,6 +139,7 @@ def test_a_push_to_argilla_says_where_people_log_in(ws, review) -> None:
     assert says.startswith(f"ann, bo (as bo.smith) log in at {URL}; passwords") and says.endswith(
         "argilla-accounts.json"
     )
+    assert connections.how_to_log_in(state, argilla, ["ann"]).startswith(f"ann logs in at {URL}; ")
     assert not connections.how_to_log_in(state, Server(URL, "t"), ["ann"])
 
 
