@@ -39,7 +39,7 @@ class ProposeResult:
         reasons = self.counts.dropped
         stops = (advice for end, advice in RESUME.items() if any(reason.startswith(end) for reason in reasons))
         advice = next(stops, None)
-        return f"{advice}, and run `propose` again as now: it asks only for the rest; after that, " if advice else ""
+        return f"{advice}, and run `propose` again as now: it asks only for the rest; or without it, " if advice else ""
 
 
 @workspace.shared

@@ -41,6 +41,7 @@ def test_a_run_that_ended_early_says_how_it_goes_on(workspace, stub, cli) -> Non
     stopped = cli(*command, "--budget-usd", "0.0001").out
     assert "dropped, budget reached: 3" in stopped
     assert "next: raise the budget (--budget-usd, or [propose] budget_usd), and run `propose` again as now" in stopped
+    assert "it asks only for the rest; or without it, " in stopped  # `propose` is a step without it, never after it
     assert "again as now" not in cli(*command, "--budget-usd", "1").out
     gone = ProposeResult(Counts("propose", dropped={"server gone": 737, "connection failed": 28}), 0.0, "conversations")
     assert gone.resume.startswith("start the server, and run `propose` again as now")
