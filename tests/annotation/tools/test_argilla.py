@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from annotation.tools import argilla, server_errors
+from annotation.tools.guidelines import page_for
 from annotation.tools.task_conversion import take, units16
 from annotation.tools.tasks_and_answers import Pulled
 from tests.worlds.sheet_answers import STAMP, TASK, TAXONOMY, in_argilla, ours, sheet, verdicts
@@ -40,6 +41,13 @@ def test_words_after_markup_come_back():
         values = {"verdict_1": "Yes", "openly": openly, "evidence": entry["suggestions"]["evidence"]}
         pulled = take_all(in_argilla("submitted", {name: {"value": v} for name, v in values.items()}, made), made)
         assert [(a["trait"], a["form"], a["spans"]) for a in pulled] == [("gore", form, [span]), ("*", None, [])]
+
+
+def test_the_guidelines_name_the_answer_that_nothing_is_said_openly():
+    """They asked to tick what is said openly alone: who called all of it implied left the question open."""
+    (openly,) = [question for question in argilla.questions(TAXONOMY) if question["name"] == "openly"]
+    answer = openly["settings"]["options"][0]["text"].partition(":")[0]
+    assert f"or **{answer}**" in page_for("In Argilla")
 
 
 @pytest.mark.parametrize(("form", "openly"), [("explicit", ["gore"]), ("implicit", [argilla.NOTHING]), (None, None)])
