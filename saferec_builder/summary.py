@@ -146,9 +146,7 @@ def _of_people(ws: Workspace, waiting: Waiting, push: str, labels: int, planned:
     if waiting.short:
         texts = many(waiting.short, "conversation lacks", "conversations lack")
         rest = then(replace(waiting, short=0))
-        why = (
-            f"some of the {ws.config.review.readers} readers of each (a task was handed back, or nobody else was named)"
-        )
+        why = f"a reader, of {ws.config.review.readers} each (a task was handed back, or nobody else was named)"
         who = f"`{push} --reviewer NAME` gives them to somebody who has not had them"
         return f"{texts} {why}: {who}{_WITHOUT}{rest}"
     if waiting.disputed:

@@ -93,7 +93,9 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     labels = "make labels of what people said (3 new or changed): `saferec-build adjudicate`"
     assert step(Waiting(0, 0, 0, 0, 3)) == labels
     lacking = step(Waiting(0, 0, 0, 0, 3, short=4))  # nothing said so: a team of two never closes these
-    assert lacking.startswith("4 conversations lack some of the 2 readers of each") and lacking.endswith(f": {labels}")
+    assert lacking.startswith("4 conversations lack a reader, of 2 each (a task was") and lacking.endswith(
+        f": {labels}"
+    )
     before = "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
     assert step(Waiting(0, 0, 0, 0, 0)) == before
     after = "make a release: `saferec-build release VERSION`"
