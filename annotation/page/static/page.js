@@ -143,7 +143,7 @@ const between = ({ span: a }, { span: b }) =>
 
 function merged(spans) { // as a person reads them: those that overlap are one; what is sent stays as it was marked
   const pieces = [];
-  for (const span of spans.toSorted((a, b) => a.turn - b.turn || a.start - b.start)) {
+  for (const span of [...spans].sort((a, b) => a.turn - b.turn || a.start - b.start)) {
     const last = pieces.at(-1);
     if (last?.turn === span.turn && span.start < last.end) last.end = Math.max(last.end, span.end);
     else pieces.push({ ...span });
