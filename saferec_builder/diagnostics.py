@@ -68,10 +68,7 @@ def examine(folder: Path | str = ".") -> Examination:
     findings = list(machine(root))
     if (root / config.FILE).exists():
         try:
-            ws = Workspace(
-                root, config.read(root)
-            )  # not `open`, which refuses a taxonomy: that is a finding of its own
-            findings += configured(ws)
+            findings += configured(Workspace.unchecked(root))  # a wrong taxonomy is a finding of its own
         except UsageError as fault:  # the findings about the machine stay
             findings.append(Finding("saferec.toml", MISSING, " ".join(str(fault).split()), "correct it"))
     else:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import huggingface_hub
@@ -84,6 +85,14 @@ def test_without_a_workspace_it_looks_at_the_machine_and_gives_no_traceback(tmp_
     result = cli("doctor", "-C", tmp_path / "a" / "slip" / "of the pen")
     assert result.code == 0 and "GiB free" in result.out and "none here" in result.out
     assert "saferec-build init" in result.out
+
+
+def test_a_folder_that_no_command_opens_for_its_name_is_not_called_sound(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "saferec.toml").touch()
+    *_, last = health.examine(folder).checks
+    assert last.state == health.MISSING and "the folder's name is not UTF-8" in last.found
 
 
 def test_room_is_short_below_two_gib(monkeypatch: Patch) -> None:

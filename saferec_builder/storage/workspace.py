@@ -42,11 +42,16 @@ class Workspace:
     def open(cls, folder: Path | str = ".") -> "Workspace":
         """Opens the workspace in that folder; raises UsageError where there is none, or its saferec.toml or its
         taxonomy is wrong: a command that needs the taxonomy at its end would fail after all its work."""
-        path = _folder(folder)
-        _check_name(path)
-        ws = cls(path, config.read(path))
+        ws = cls.unchecked(folder)
         _ = ws.taxonomy
         return ws
+
+    @classmethod
+    def unchecked(cls, folder: Path | str) -> "Workspace":
+        """Opens the workspace as `open` does, though its taxonomy may be wrong."""
+        path = _folder(folder)
+        _check_name(path)
+        return cls(path, config.read(path))
 
     @classmethod
     def create(cls, folder: Path | str, *, demo: bool = False) -> "Workspace":
