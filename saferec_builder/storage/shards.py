@@ -75,17 +75,22 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
     This is the one exception to "append, never edit": somebody asked to be forgotten.
 
     A killed call leaves the old shard or the new one; the next call deletes the files that do not count, and gives new
-    names to all shards that lost rows.
+    names to all shards that lost rows. A shard that lost rows has another name in a backup: where that was copied over
+    the folder, its rows stand there twice, and the second ones go, too.
     """
     folder, removed = _folder(root, table), 0
     if not folder.is_dir():
         return 0
     with file_lock(folder / ".lock", f"{folder}: another command", wait=True):
-        for manifest in _manifests(folder):
+        manifests = _manifests(folder)
+        shortened = [manifest for manifest in manifests if lost_rows(manifest.stem)]
+        for manifest in manifests:
             old = _shard(manifest, table)
             new = change(old)
+            removed += old.height - new.height
+            if manifest not in shortened:
+                new = _without(new, table, [m for m in shortened if _number(m) == _number(manifest)])
             if not new.equals(old):
-                removed += old.height - new.height
                 mark = f"s{migrations.newest()}e{_revision(manifest)[1] + 1}"
                 _write_shard(manifest.with_name(f"{manifest.name.split('.')[0]}.{mark}.parquet"), new)
         valid = {manifest.stem for manifest in _manifests(folder)}

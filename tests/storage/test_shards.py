@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
+import polars as pl
 import pytest
 
 from saferec_builder.core.errors import StoreError
@@ -111,6 +112,25 @@ def test_the_name_of_a_shard_that_lost_rows_no_longer_tells_which(workspace: sto
         assert not [*folder.glob(f"*{guess}*")] and len([*folder.glob("0*")]) == 4 and all(p.exists() for p in kept)
         assert store.read(workspace, tables.DROPS).equals(left)
     assert names[0] == names[1]  # once is enough
+
+
+def test_a_backup_that_is_copied_over_an_erased_shard_doubles_no_row_once_it_is_erased_again(
+    workspace: store.Workspace, tmp_path: Path
+) -> None:
+    """The shard of the backup has the name of before the erasure, so both counted, for good."""
+    for numbers in ((1, 2), (3,)):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, *numbers))
+    folder = workspace.root / "tables" / "drops"
+    shutil.copytree(folder, tmp_path / "backup")
+    erased = rows(tables.DROPS, 2).select(tables.DROPS.key)
+
+    def others(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.join(erased, tables.DROPS.key, "anti", nulls_equal=True, maintain_order="left")
+
+    for _ in range(2):
+        assert shards.rewrite(workspace.root, tables.DROPS, others) == 1
+        assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 3))
+        shutil.copytree(tmp_path / "backup", folder, dirs_exist_ok=True)
 
 
 def test_a_folder_that_a_disk_puts_among_the_shards_is_passed_by(workspace: store.Workspace) -> None:
