@@ -333,9 +333,8 @@ def _reddit(
         )
     settings = ws.config.reddit.model_dump()
     buckets = settings.pop("buckets")
-    settings |= (
-        {"asking": ()} if settings["request"] else {}
-    )  # who gives a pattern of their own means it for all forums
+    if settings["request"]:  # who gives a pattern of their own means it for all forums
+        settings["asking"] = ()
     rules = threads.Rules(**{name: value for name, value in settings.items() if value is not None})
     removals = wishes.of_workspace(ws)
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
