@@ -51,8 +51,8 @@ class Erasure:
 
 @dataclass(frozen=True)
 class Receipt:
-    """The result of one wish. `before`: all its names were given before, and meant somebody; `more`: the number of
-    conversations of the same people that it does not name."""
+    """The result of one wish. `before`: one of its names was erased before; `more`: the number of conversations of the
+    same people that it does not name."""
 
     wish: str
     conversations: list[str]
@@ -97,8 +97,9 @@ def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tu
     for name, wish in named_wishes:
         revisions, keys = _match(ws, posts, aliases, name if names else "", wish)
         matches.append(revisions)
-        before = keys <= erased and not wishes.nobody_keys(keys) <= erased  # a typo that is given twice means nobody
-        forgotten |= keys if before or revisions.height else keys | wishes.nobody_keys(keys)
+        given = wishes.hashed(wish, (), ws.secret)  # as it is spelt: each source that is mined adds keys
+        before = any(not wishes.nobody_keys([key]) <= erased for key in given & erased)  # a typo given twice is nobody
+        forgotten |= keys if before or revisions.height else keys | wishes.nobody_keys(given)
         old |= _old_names(ws, name if names else "", wish, posts["source"].unique()) if before else set()
         receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), before))
     revisions = pl.concat(matches).unique().sort("conversation", "digest")

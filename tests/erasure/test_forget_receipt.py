@@ -148,3 +148,16 @@ def test_a_typo_that_is_given_twice_means_nobody_and_keeps_the_report(workspace:
     assert stage.forget(workspace, name).receipts[0].conversations and not page.exists()
     page.touch()  # it may be back from a backup, and show them
     assert stage.forget(workspace, name).receipts[0].before and not page.exists()
+
+
+@pytest.mark.parametrize("only", ["", "id"])
+def test_who_was_erased_is_known_also_once_another_source_was_mined(workspace: store.Workspace, only: str) -> None:
+    """A name stands for somebody in each source, so it was taken for a new one, which means nobody."""
+    store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
+    (name,) = store.read(workspace, tables.CONVERSATIONS)["source_id"]
+    assert stage.forget(workspace, name, only=only).receipts[0].conversations
+    other = rows(tables.CONVERSATIONS, 2).with_columns(source=pl.lit("ccpe"))
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(other.rows()))
+    for _ in range(2):
+        result = stage.forget(workspace, name)
+        assert result.receipts[0].before and result.fault is None
