@@ -209,7 +209,8 @@ def _renew(manifest: Path, table: tables.Table) -> None:
         if _revision(older.with_suffix(".json")) < _revision(manifest):
             older.unlink()
     if migrations.bulk(table.name, _facts(manifest, f"delete {manifest.name}")["schema"]):
-        _write_shard(manifest.with_name(f"{stem}.s{migrations.newest()}.parquet"), _shard(manifest, table))
+        erased = f"e{_revision(manifest)[1]}" if lost_rows(manifest.stem) else ""
+        _write_shard(manifest.with_name(f"{stem}.s{migrations.newest()}{erased}.parquet"), _shard(manifest, table))
 
 
 def _add_shard(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core.errors import StoreError
-from saferec_builder.storage import shards, tables, workspace as store
+from saferec_builder.storage import migrations, shards, tables, workspace as store
 from tests.worlds.any_rows import rows
 
 
@@ -112,6 +112,22 @@ def test_the_name_of_a_shard_that_lost_rows_no_longer_tells_which(workspace: sto
         assert not [*folder.glob(f"*{guess}*")] and len([*folder.glob("0*")]) == 4 and all(p.exists() for p in kept)
         assert store.read(workspace, tables.DROPS).equals(left)
     assert names[0] == names[1]  # once is enough
+
+
+def test_a_shard_that_lost_rows_is_known_as_one_also_in_a_newer_schema(workspace: store.Workspace, monkeypatch) -> None:
+    """Written again for the schema it had lost the mark, and so kept the digest of an erasure by an older program."""
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "_rename", lambda manifest: None)  # as the older program
+        shards.rewrite(workspace.root, tables.DROPS, lambda frame: frame.head(1))
+    step = migrations.Step("nothing", bulk={"drops": lambda frame: frame})
+    monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 3))
+    first, _ = shards.names(workspace.root, tables.DROPS)
+    assert first.endswith(f".s{migrations.newest()}e1") and shards.lost_rows(first)
+    shards.rewrite(workspace.root, tables.DROPS, lambda frame: frame)
+    assert shards.names(workspace.root, tables.DROPS)[0].split(".")[0] != first.split(".")[0]
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 3))
 
 
 def test_a_backup_that_is_copied_over_an_erased_shard_doubles_no_row_once_it_is_erased_again(
