@@ -174,9 +174,8 @@ class States:
         """Advances each row by a token that may come next; after the end by any."""
         nodes = self.nodes
         child = nodes.keys.searchsorted(self.node * nodes.stride + tokens)
-        node = nodes.target.take(
-            child, mode="clip"
-        )  # after the end `child` may be past the last node, which is the end
+        # after the end `child` may be past the last node, which is the end
+        node = nodes.target.take(child, mode="clip")
         is_name = node < 0
         ended = is_name.nonzero()[0]
         used = nodes.path.take(~node.take(ended), 0)  # nodes of the names that end here: each is used once
