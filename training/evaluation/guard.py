@@ -113,7 +113,8 @@ class Guard:
         domains = sorted({item.domain for item in self.release.items.values() if item.domain})
         if other := [row["domain"] for row in new if row["domain"] not in (None, *domains)]:
             raise TrainingError(f"domain {other[0]!r}: {near(str(other[0]), domains)}, or None")
-        self._refuse_no_ids([item for row in new for item in row.get("seen", ())], "entries of seen")
+        seen = [item for row in new for item in row.get("seen", ()) if item is not None]  # None: `find` found no item
+        self._refuse_no_ids(seen, "entries of seen")
 
     def _refuse_no_ids(self, entries: Sequence[str], name: str) -> None:
         if entries and not any(item in self.release.items for item in entries):

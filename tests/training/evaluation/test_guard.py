@@ -118,6 +118,10 @@ def test_titles_are_no_ids_of_what_was_seen(guard):
         with pytest.raises(SafeRecError, match=r"none of 1 entries of seen is an item of the release.*release\.find"):
             call([titles])
     assert guard.protect([["a"]], [new_request("x", "gore", ["d", "tt99"])])[0]  # also what the release does not have
+    unknown = guard.release.find(
+        "A film of no release", 1990, "film"
+    )  # who has seen only such films is refused nothing
+    assert unknown is None and guard.protect([["a"]], [new_request("x", "gore", [unknown])])[0]
 
 
 def test_a_list_is_empty_where_nothing_is_known_to_be_clear(guard):
