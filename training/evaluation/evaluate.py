@@ -163,7 +163,7 @@ def evaluate(
             result["cut"] = len(cut)
     gold_table = with_gold(judged, release.oracle, truth)
     full_report = report(release, runs, gold_table, truth is not None)
-    notes = [*_unread(files, release, scope), *_without_text(table, judged)]
+    notes = [*_unread(files, release, scope), *_without_text(table, judged, files.values())]
     full, short = as_texts(full_report, gold_table, notes)
     if output:  # before printing: the reader may close the pipe
         write_users(output, by_name, judged, release, truth)
@@ -204,16 +204,16 @@ def _judged(table: Sequence[Row], files: Mapping[str, Predictions]) -> list[Row]
     return judged
 
 
-def _without_text(table: Sequence[Row], judged: Sequence[Row]) -> list[str]:
+def _without_text(table: Sequence[Row], judged: Sequence[Row], files: Collection[Predictions]) -> list[str]:
     """Returns notes on requests without their text: those left out, and those that only whoever has the text knows."""
     notes, blank = [], sum(not row["prompt"] for row in judged)
-    if left_out := sum(not row["prompt"] for row in table) - blank:
+    unanswered = [row for row in table if any(row["conversation"] not in file.answers for file in files)]
+    if left_out := sum(not row["prompt"] for row in unanswered):
         notes.append(f"left out: {left_out} requests without their text, which not every file answers")
     if blank:
-        notes.append(
-            f"{blank} of {len(judged)} requests have no text in this release, as their source keeps it: a system that"
-            " was asked with it answered nothing, and its figures mean nothing: `saferec-build rebuild` first"
-        )
+        fact = f"{blank} of {len(judged)} requests have no text in this release, as their source keeps it"
+        effect = "a system that was asked with it answered nothing, and its figures mean nothing"
+        notes.append(f"{fact}: {effect}: `saferec-build rebuild` first")
     return notes
 
 
@@ -226,9 +226,8 @@ def _unread(files: Mapping[str, Predictions], release: Release, scope: str) -> l
         if file.cut:
             lost = f"{len(file.lost)} of them before the first title"
             cut.append(f"{name}: {len(file.cut)} answers were cut at the server's limit, {lost}")
-        notes += [
-            f"{name}: nothing read ({reason}): {number} answers" for reason, number in sorted(file.problems.items())
-        ]
+        for reason, number in sorted(file.problems.items()):
+            notes.append(f"{name}: nothing read ({reason}): {number} answers")
         if titles and not any(item in release.items for item in titles):
             notes.append(f"{name}: none of {len(titles):,} titles is in the catalog, the first is {titles[0]}")
         if file.inexact:
@@ -282,9 +281,9 @@ def compare(
 
 
 def _same(one: str | Ranked, other: str | Ranked) -> bool:
-    """Whether two answers have the same items in their lists and, if they are texts, beside them."""
-    beside, other_beside = (getattr(answer, "beside", Beside()) for answer in (one, other))
-    return tuple(one) == tuple(other) and beside == other_beside
+    """Whether two answers name the same items, each as exactly, in their lists and, if they are texts, beside them."""
+    facts = [([*map(type, each)], [*each], getattr(each, "beside", Beside())) for each in (one, other)]
+    return facts[0] == facts[1]  # with the types, as a Near equals the plain id
 
 
 def without_models(release: Release, table: Sequence[Row]) -> Systems:
@@ -343,16 +342,14 @@ def as_texts(report: Report, table: Sequence[Row], notes: Sequence[str] = ()) ->
     sensitive = sum(bool(row["traits"]) for row in table)
     some = f"of {sensitive:,} requests that tell a sensitivity"
     if none := report["unanswerable"]:
-        lines.append(
-            f"{some} {none:,} have traits for which no item is clear: whatever is shown, svr_upper is 1 for these"
-        )
+        effect = "whatever is shown, svr_upper is 1 for these"
+        lines.append(f"{some} {none:,} have traits for which no item is clear: {effect}")
     if (none := report["never_violated"]) == sensitive > 0:
         fact = "no item of this release is violated for the traits of any request"
         lines.append(f"{fact}, so svr is 0 for every list: read svr_upper")
     elif none:
-        lines.append(
-            f"{some} {none:,} have traits for which no item is violated: whatever is shown, svr is 0 for these"
-        )
+        effect = "whatever is shown, svr is 0 for these"
+        lines.append(f"{some} {none:,} have traits for which no item is violated: {effect}")
     if number := report["open"]:
         lines.append(f"left out: {number:,} requests of test that may tell a sensitivity, as nobody has ruled (`open`)")
     tables = (form(report["runs"], report["k"]) for form in (report_table.show, report_table.summary))
@@ -371,7 +368,8 @@ def write_report(folder: Path, report: Report, table: str) -> str:
 
 
 def _models(report: Mapping[str, Any]) -> str:
-    return plain(", ".join(run["name"] for run in report.get("runs", ()) if run["name"] not in BASELINES))
+    runs = report["runs"] if "prevalence" in report else ()  # else it is a report.json of another program
+    return plain(", ".join(run["name"] for run in runs if run["name"] not in BASELINES))
 
 
 def _without(code: int, table: Sequence[Row], oracle: Oracle) -> int:
