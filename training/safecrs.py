@@ -19,6 +19,13 @@ VERBS = {
     "run": "sft without safety, Safe-SFT, Safe-GDPO, the guard's student, all evaluated on the test split",
     "evaluate": "score a model, or a file of answers, on the test split",
 }
+RESUMES = "starts again, or goes on from its last checkpoint if save_strategy is set"
+STOPPED = {  # after Ctrl-C: what the same command does then
+    "sft": f"the same command {RESUMES}",
+    "gdpo": f"the same command {RESUMES}",
+    "run": f"the same command keeps the stages that are finished; the one that was interrupted {RESUMES}",
+    "evaluate": "the same command starts again; what a --server has answered is kept",
+}
 SET: dict[str, Any] = {"action": "append", "default": [], "dest": "changes"}
 NAMES = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
 CONFIG: dict[str, Any] = {"metavar": "CONFIG", "help": f"a YAML file, or one of {NAMES} (default %(default)s)"}
@@ -144,12 +151,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
             commands.VERBS[args.verb](args)
 
-    return careful(work)
+    return careful(work, STOPPED.get(args.verb))
 
 
-def careful(work: Callable[[], None]) -> int:
+def careful(work: Callable[[], None], next_time: str | None = None) -> int:
     """Runs `work` and returns the exit code: 0 done; 1 an error of the user or the system, printed in one line; 130
-    Ctrl-C; 141 the reader of the output is gone, as after `| head`. argparse itself exits with 2: usage."""
+    Ctrl-C, with what comes of the same command `next_time`; 141 the reader of the output is gone, as after `| head`.
+    argparse itself exits with 2: usage."""
     try:
         work()
         sys.stdout.flush()
@@ -158,6 +166,8 @@ def careful(work: Callable[[], None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at exit
         return 141
     except KeyboardInterrupt:
+        if os.environ.get("RANK", "0") == "0":  # one of the processes that train together
+            print("stopped" + (f": {next_time}" if next_time else ""), file=sys.stderr)
         return 130
     except SafeRecError as fault:
         reason = str(fault)
