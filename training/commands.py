@@ -2,7 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +20,8 @@ def train(args: argparse.Namespace) -> None:
 
     stage_settings = settings.read(args.config, args.changes, args.verb)
     stage = pipeline.train_sft if args.verb == "sft" else pipeline.train_gdpo
-    model_folder = stage(shared, args.output.resolve().name, args.model, stage_settings)
+    with _naming_the_config(args):
+        model_folder = stage(shared, args.output.resolve().name, args.model, stage_settings)
     judge = f"python -m training.safecrs evaluate --release {args.release} --model {args.output} --output DIR"
     say(f"model: {model_folder}; its figures on the test split: {judge}")
 
@@ -36,7 +38,20 @@ def run(args: argparse.Namespace) -> None:
     shared = _run(args)
     from training import pipeline
 
-    pipeline.train_all(shared, args.model, *by_stage.values(), processes=args.processes)
+    with _naming_the_config(args):
+        pipeline.train_all(shared, args.model, *by_stage.values(), processes=args.processes)
+
+
+@contextmanager
+def _naming_the_config(args: argparse.Namespace) -> Iterator[None]:
+    """Names the file of --config in an error of one of TRL's arguments, unless --set gave it."""
+    try:
+        yield
+    except settings.WrongArgument as fault:
+        given = {change.partition("=")[0].rpartition(".")[2].strip() for change in args.changes}
+        if fault.name.rpartition(".")[2] in given:
+            raise
+        raise TrainingError(f"{settings.file(args.config)[0]}: {fault}") from None
 
 
 def _changes(changes: Sequence[str]) -> dict[str, list[str]]:

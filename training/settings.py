@@ -69,6 +69,14 @@ LEAST: dict[str, float] = dict.fromkeys(("thin", "repeat", "says", "lora", "lam"
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
 
+class WrongArgument(TrainingError):
+    """An argument that TRL does not take; whoever read the settings knows which file it may stand in."""
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def ours(settings: Settings) -> Ours:
     return Ours(**settings["saferec"])
 
@@ -202,7 +210,7 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
 
 
 def _refuse_unknown(kind: type[Arguments], arguments: Settings) -> None:
-    """Raises TrainingError for the first argument that TRL does not have, with what was probably meant."""
+    """Raises WrongArgument for the first argument that TRL does not have, with what was probably meant."""
     names = [f.name for f in fields(kind)]
     unknown = next((name for name in arguments if name not in names), None)
     if unknown is None:
@@ -216,18 +224,18 @@ def _refuse_unknown(kind: type[Arguments], arguments: Settings) -> None:
         hint = f"did you mean {close[0]}?"
     else:
         hint = "see its documentation"
-    raise TrainingError(f"argument {unknown!r} is not one of trl.{kind.__name__}: {hint}")
+    raise WrongArgument(f"argument {unknown!r} is not one of trl.{kind.__name__}: {hint}", unknown)
 
 
 def _refuse_values(kind: type[Arguments], arguments: Settings) -> None:
-    """Raises TrainingError for text in place of a number or a bool, for a fraction or 0 in place of a count, and for a
-    training without a step: TRL accepts them, and fails later or reports a finished training."""
+    """Raises WrongArgument for text in place of a number or a bool, and for a fraction or 0 in place of a count, and
+    TrainingError for a training without a step: TRL accepts them, and fails later or reports a finished training."""
     for f in fields(kind):
         value, is_number = arguments.get(f.name, f.default), isinstance(f.default, int | float)
         is_fraction = isinstance(value, float) and f.type in (int, int | None)
         is_empty = f.name in COUNTS and not (isinstance(value, int) and value > 0)
         if is_fraction or is_empty or (is_number and isinstance(value, str)):
-            raise TrainingError(f"{f.name} = {value!r}: expected a value like {f.default!r}")
+            raise WrongArgument(f"{f.name} = {value!r}: expected a value like {f.default!r}", f.name)
     epochs, steps = arguments.get("num_train_epochs", 1), arguments.get("max_steps", -1)
     are_numbers = all(isinstance(number, int | float) for number in (epochs, steps))
     if are_numbers and epochs <= 0 and steps <= 0:

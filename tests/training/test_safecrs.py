@@ -234,6 +234,14 @@ def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp
     assert not (tmp_path / "out").exists()
 
 
+def test_a_misspelt_argument_of_trl_is_found_in_its_file(folder: Path, tmp_path: Path) -> None:
+    (own := tmp_path / "own.yaml").write_text("extends: sft\nlearnin_rate: 1e-4\n")
+    words = ("sft", "--release", folder / "release", "--model", "tiny", "--output", tmp_path / "out")
+    fault = "argument 'learnin_rate' is not one of trl.SFTConfig: did you mean learning_rate?\n"
+    assert command(*words, "--config", own).stderr == f"error: {own}: {fault}"
+    assert command(*words, "--set", "learnin_rate=1e-4").stderr == f"error: {fault}"
+
+
 def test_help_needs_no_torch() -> None:
     code = "import sys, runpy; sys.argv = ['x', '--help']; sys.modules['torch'] = sys.modules['trl'] = None\n"
     code += "runpy.run_module('training.safecrs', run_name='__main__')"
