@@ -82,6 +82,7 @@ class Run:
                 "versions": versions(),
                 "key": stage_key,
                 "from": [parent.removeprefix(f"{self.output}/") for parent in parents],
+                "pretrained": any(map(_pretrained, parents)),
                 "seconds": round(time.perf_counter() - start_time, 1),
                 "cpu_seconds": round(time.process_time() - start_cpu, 1),
                 **result,
@@ -114,6 +115,11 @@ class Run:
         if not table:
             raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: expected a release with some")
         return balance_conditions(with_prompt(table, self.release), most)
+
+
+def _pretrained(model: str) -> bool:
+    """Whether weights come from a model that was made elsewhere, and not from `tiny`, which a release alone makes."""
+    return model != "tiny" and bool(read_card(Path(model)).get("pretrained", True))
 
 
 def begin(folder: Path, stage_key: str) -> None:
