@@ -69,13 +69,13 @@ def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = 
 
 def _without(prompt: Sequence[Message], quotes: Sequence[str]) -> list[Message]:
     """Returns the messages without everything that a quote covers. Quotes of two reviewers may overlap, so all of them
-    are found before anything is cut. One is cut inside words only if it stands nowhere as whole words: "war" must not
-    match in "award", but a reviewer may have marked "ospital scenes"."""
+    are found before anything is cut. One is cut inside words only if it has several and stands nowhere as whole words:
+    "war" must not match in "award", not even if it is of a later turn, but one may have marked "ospital scenes"."""
     patterns = []
-    for quote in map(re.escape, quotes):
-        as_words = re.compile(rf"(?<!\w){quote}(?!\w)")
-        found = any(as_words.search(message["content"]) for message in prompt)
-        patterns.append(as_words if found else re.compile(quote))
+    for quote in quotes:
+        as_words = re.compile(rf"(?<!\w){re.escape(quote)}(?!\w)")
+        whole = len(quote.split()) < 2 or any(as_words.search(message["content"]) for message in prompt)
+        patterns.append(as_words if whole else re.compile(re.escape(quote)))
     messages: list[Message] = []
     for message in prompt:
         text = [*message["content"]]

@@ -50,6 +50,7 @@ def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
         (["Since the crash I can't watch", "can't watch hospital scenes"], "An award? A war film?"),
         (["ince the crash I can't watch hospital scen"], "S es An award? A war film?"),  # marked inside two words
         (["war"], "Since the crash I can't watch hospital scenes An award? A film?"),
+        (["rash"], "Since the crash I can't watch hospital scenes An award? A war film?"),  # of a later turn
     ],
 )
 def test_what_reviewers_marked_is_cut_where_they_overlap_and_inside_words(rows, quotes, left):
