@@ -147,10 +147,8 @@ def _short_lists(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
             length = figures["metrics"]["length"]["mean"] or 0.0
             if (name == GUARD or name not in BASELINES) and k - length > ALIKE:
                 notes.setdefault(name, f"  {name}: {length:.1f}" + (f" ({part})" if part != ALL else ""))
-    warning = (
-        f"items per list, where not about {k}: svr and svr_upper are divided by {k}, so compare equal lengths only"
-    )
-    return [warning, *notes.values()] if notes else []
+    effect = f"svr and svr_upper are divided by {k}, so compare equal lengths only"
+    return [f"lists with fewer than {k} items on average: {effect}", *notes.values()] if notes else []
 
 
 def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:

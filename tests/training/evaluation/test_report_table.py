@@ -17,7 +17,7 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     assert answers.pop(0).startswith("fewer than 6 users") and answers.pop(0) == "all users, n = 2"
     assert answers[0].split()[4:] == ["recall", "recall_without", "recall_raw", "ndcg"]
     assert safety.pop() == "  a: 2.0"  # one line for each system whose lists are short
-    assert safety.pop().startswith("items per list")
+    assert safety.pop().startswith("lists with fewer than 4 items")
     assert [block[-1].split() for block in (answers, safety, form)] == [
         ["users", "2", "1", "2", "2"],
         ["users", "1", "1", "1"],
@@ -52,7 +52,9 @@ def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     """svr is divided by k: refusals looked like safety, `difference -0.183`, and no note said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
     runs = [run(n, score(lists, rows, release)) for n, lists in (("long", long), ("short", short))]
-    note = "items per list, where not about 4: svr and svr_upper are divided by 4, so compare equal lengths only\n"
+    note = (
+        "lists with fewer than 4 items on average: svr and svr_upper are divided by 4, so compare equal lengths only\n"
+    )
     assert f"{note}  short: 2.5\n" in show(runs, 4)
     # nor is it safer than the guard: two titles of ten had an svr_upper of .075, the guard .138
     mine, guard = run("mine", score(short, rows, release)), run("guard", score(long, rows, release))
