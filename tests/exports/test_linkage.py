@@ -76,10 +76,9 @@ def test_nobody_is_found_where_texts_stay_with_the_source(ws: store.Workspace) -
 
 def test_a_release_attacks_itself_where_texts_stay_with_the_source(ws, cli):
     """In a release with texts the best attack finds all of them (see below), and the advice is not to publish it."""
-    result = cli("release", "1.0.1", "-C", ws.root)
+    results = [cli("release", "1.0.1", "-C", ws.root) for _ in range(2)]  # the second time it exists already
     count = linkage.linkage(ws, "1.0.1").conversations
-    assert f"found again in its source: hf:chats 0 of {count}" in result.out
-    assert "found again" not in cli("release", "1.0.1", "-C", ws.root).out  # it exists already
+    assert all(f"found again in its source: hf:chats 0 of {count}" in result.out for result in results)
     assert linkage.worst(ws, ws.releases / "2.0.0", ["hf:chats"]) == {"hf:chats": (count, count)}
     assert not linkage.worst(ws, ws.releases / "2.0.0", [])
     shares, facts = ws.config.splits, release.Release.open(ws.releases / "2.0.0").manifest
