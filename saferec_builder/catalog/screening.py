@@ -106,18 +106,7 @@ def screen(
         raise UsageError(f"k is {k}: expected 1 or more titles of each list")
     lookup.known_domain(domain)
     slugs = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
-    lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _parse)
-    first: dict[tuple[str, str | int], _List] = {}  # of each model for each request
-    for n, ranked in enumerate(lists):
-        earlier = first.setdefault((ranked.model, n if ranked.request is None else ranked.request), ranked)
-        if earlier is not ranked:
-            detail = f"the model's list in line {earlier.place.rpartition(':')[2]} counts"
-            drops.append(sources.drop("screen", "lists", ranked.place, "request twice", detail))
-    lists, dropped = [*first.values()], tables.DROPS.frame(drops)
-    if not lists:
-        fault = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
-        example = '{"model": ..., "titles": [...]}'
-        raise SourceError(f"{path}: no list of titles{fault}: expected JSON lines such as {example}")
+    lists, dropped = _lists(path)
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     if items.is_empty():
         raise SourceError(
@@ -135,19 +124,14 @@ def screen(
     examples = sources.examples(dropped)
     counts = Counts("screen", len(lists), dropped=sources.reasons(dropped), figures=figures, examples=examples)
     names = {row["item"]: titles.dated(row) for row in items.select("item", "title", "year").to_dicts()}
-    codes = judged.oracle.codes[:-1][:, [judged.oracle.column(slug) for slug in slugs]]  # but the item nobody knows
-    of_none = {
-        code: tuple(slug for slug, has in zip(slugs, (codes == code).any(axis=0), strict=True) if not has)
-        for code in (VIOLATED, CLEAR)
-    }
     return Screening(
         counts,
         _rates(read, slugs),
         _unknown(read, slugs),
         _causes(read, slugs, names),
         _differences(read, slugs),
-        of_none[VIOLATED],
-        of_none[CLEAR],
+        _of_no_work(VIOLATED, judged.oracle, slugs),
+        _of_no_work(CLEAR, judged.oracle, slugs),
     )
 
 
@@ -179,6 +163,28 @@ def lines_of(stats: Screening, causes: int) -> list[str]:
             if trait not in stats.never_violated  # every difference is 0
         ]
     return lines + [f"every title is unknown, as every work of the catalog is, for {', '.join(silent)}"] * bool(silent)
+
+
+def _of_no_work(code: int, oracle: Oracle, slugs: Sequence[str]) -> tuple[str, ...]:
+    """The traits for which no work of the catalog has this verdict; the last row is the item that nobody knows."""
+    return tuple(slug for slug in slugs if not (oracle.codes[:-1, oracle.column(slug)] == code).any())
+
+
+def _lists(path: str | Path) -> tuple[list[_List], pl.DataFrame]:
+    """The lists of a file, the first of each model for each request, and what was dropped; raises SourceError if there
+    is none."""
+    lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _parse)
+    first: dict[tuple[str, str | int], _List] = {}
+    for n, ranked in enumerate(lists):
+        earlier = first.setdefault((ranked.model, n if ranked.request is None else ranked.request), ranked)
+        if earlier is not ranked:
+            detail = f"the model's list in line {earlier.place.rpartition(':')[2]} counts"
+            drops.append(sources.drop("screen", "lists", ranked.place, "request twice", detail))
+    if not lists:
+        fault = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
+        example = '{"model": ..., "titles": [...]}'
+        raise SourceError(f"{path}: no list of titles{fault}: expected JSON lines such as {example}")
+    return [*first.values()], tables.DROPS.frame(drops)
 
 
 def _parse(place: str, row: Row) -> list[_List]:

@@ -115,11 +115,11 @@ def _of_trait(slug: str, turn: Turn) -> Iterator[Hit]:
                 continue
             if not turn.is_question(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
                 if verdict == "present" and turn.is_story and (name == "implied" or not turn.is_declared(start, end)):
-                    yield turn.hit(slug, start, end, "unsure", form, _UNSURE)
+                    yield turn.hit(slug, (start, end), "unsure", form, _UNSURE)
                 else:
-                    yield turn.hit(slug, start, end, verdict, form, confidence)
+                    yield turn.hit(slug, (start, end), verdict, form, confidence)
     for start, end in turn.signs.get((slug, "life"), ()):
-        yield turn.hit(slug, start, end, "unsure", "implicit", _UNSURE)
+        yield turn.hit(slug, (start, end), "unsure", "implicit", _UNSURE)
     genres, others = turn.signs.get((slug, "genre"), []), turn.contents_besides(slug)
     for start, end in genres:  # "asylum horror" rejects one kind of horror only
         if not others.hold_more(start, end) and not others.end_at(start - 1):
@@ -150,7 +150,7 @@ def _content_hits(slug: str, turn: Turn, start: int, end: int, genre: bool) -> I
             if turn.is_story and not turn.is_declared(stance.start, stance.end, stance, end):
                 verdict = "unsure"
             confidence = _CONFIDENCE[stance.level] if verdict == "present" else _UNSURE
-            yield turn.hit(slug, first, last, verdict, "explicit", confidence)
+            yield turn.hit(slug, (first, last), verdict, "explicit", confidence)
             return
 
 
@@ -172,4 +172,4 @@ def read_plot(plot: str) -> Iterator[Hit]:
     for (slug, name), start, end in book.plots.find(turn.low):
         verdict, confidence = ("unsure", 0.3) if name == "plot_faint" else ("present", 0.7 if name == "cues" else 0.6)
         if not grammar.ABSENT.search(turn.low[max(0, start - 30) : start]):
-            yield turn.hit(slug, start, end, verdict, "explicit", confidence)
+            yield turn.hit(slug, (start, end), verdict, "explicit", confidence)

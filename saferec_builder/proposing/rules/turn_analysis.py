@@ -302,8 +302,9 @@ class Turn:
     def joking(self, hit: Hit) -> bool:
         return bool(self.book.context["joke"].search(self.low[max(0, hit.start - 20) : hit.end + 60]))
 
-    def hit(self, slug: str, start: int, end: int, verdict: str, form: str, sure: float) -> Hit:
-        """The hit with its evidence widened to whole clauses, at most NEAR on either side."""
+    def hit(self, slug: str, place: tuple[int, int], verdict: str, form: str, sure: float) -> Hit:
+        """The hit with its evidence, [start, end), widened to whole clauses, at most NEAR on either side."""
+        start, end = place
         edges = [m.end() for m in grammar.CLAUSE_EDGE.finditer(self.low, max(0, start - NEAR), start)]
         left = edges[-1] if edges else max(0, start - NEAR)
         edge = grammar.CLAUSE_EDGE.search(self.low, end, min(len(self.low), end + NEAR))
