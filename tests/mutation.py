@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from scipy.stats import binomtest
-
+from saferec_builder.scoring.intervals import clopper_pearson
 from tests import ROOT
 from tests.layers import files, held_by
 
@@ -77,8 +76,8 @@ def main(words: list[str]) -> int:
     print(file=sys.stderr)
     print(*missed, *unknown, sep="\n")
     total = max(seen + len(missed), 1)
-    at_95 = binomtest(seen, total).proportion_ci(method="wilson")
-    share = f"{seen / total:.1%} ({at_95.low:.1%} to {at_95.high:.1%})"
+    low, high = clopper_pearson(seen, total)
+    share = f"{seen / total:.1%} ({low:.1%} to {high:.1%})"
     print(f"{seen} of {seen + len(missed)} faults seen by tests at their path: {share}")
     return int(bool(unknown))
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from label_studio_sdk.label_interface.interface import LabelInterface
 
 from annotation.tools import label_studio
 from tests.worlds.sheet_answers import TAXONOMY, TURNS, card, control, exported, sheet, verdicts
@@ -12,6 +11,8 @@ from tests.worlds.sheet_answers import TAXONOMY, TURNS, card, control, exported,
 
 @pytest.mark.slow
 def test_what_was_suggested_comes_back_when_it_is_kept():
+    from label_studio_sdk.label_interface.interface import LabelInterface  # takes seconds to load
+
     (prediction,) = label_studio.task_of(sheet(), TAXONOMY)["predictions"]
     assert {row["from_name"] for row in prediction["result"]} == {"evidence", "form"}  # no verdict is given beforehand
     assert LabelInterface(label_studio.interface(TAXONOMY)).validate_prediction(prediction, return_errors=True) == []
