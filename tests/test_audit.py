@@ -60,14 +60,3 @@ def test_the_real_tool_before_a_source(capsys: Printed, knows: tuple[str, ...], 
         assert audit.main(["-s", "osv", "--osv-url", f"{url}/"]) == code
     out = capsys.readouterr().out
     assert last in out.splitlines()[-1] and ("GHSA-ours" in out) == (code == 1)
-
-
-@pytest.mark.slow
-def test_the_real_tool_without_a_source(monkeypatch: Patch, capsys: Printed) -> None:
-    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    for service in ("pypi", "osv"):
-        assert audit.main(["-s", service, "--timeout", "5"]) == 2
-        assert "audit: NOT DONE: the advisory source did not answer" in capsys.readouterr().out
