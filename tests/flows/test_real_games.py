@@ -1,9 +1,6 @@
-"""The real games of ESRB as a catalog: a release about games, a model trained on it, and safety metrics."""
+"""The real games of ESRB as a catalog: a release about games, and the safety metrics of answers to it."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +12,10 @@ from saferec_builder import catalog
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import VERDICTS
 from saferec_builder.storage import tables, workspace as store
-from tests import ROOT
 from tests.worlds import release_world as world
+from training import safecrs
 
-pytest.importorskip("trl")
-pytestmark = pytest.mark.training
 HURT = {"gore": "I faint at the sight of blood. ", "substance_use": "I am two years sober, no drinking on screen. "}
-SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.per_device_train_batch_size=8")
 
 
 def asked(ws: store.Workspace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -44,22 +38,28 @@ def asked(ws: store.Workspace) -> tuple[list[dict[str, Any]], list[dict[str, Any
     return rows, labels
 
 
-def test_a_release_of_real_games_trains_and_is_judged(workspace: store.Workspace, real_data: Path) -> None:
+@pytest.mark.slow
+def test_answers_to_a_release_of_real_games_are_judged(workspace: store.Workspace, real_data: Path) -> None:
     sr.add_catalog(workspace, "esrb", [real_data / "esrb" / "kaggle_video_games_esrb_rating.csv"])
     rows, labels = asked(workspace)
     store.append(workspace, tables.CONVERSATIONS, world.conversations(*rows))
     store.append(workspace, tables.LABELS, world.labels(*labels))
     release = sr.release(workspace, "1.0.0")
-    train = pl.read_parquet(release.folder / "data" / "sft" / "train.parquet")
+    data = release.folder / "data"
+    train = pl.read_parquet(data / "sft" / "train.parquet")
     assert train["refilled"].sum() > 0  # a clear game replaced the one that violates the trait
-    output = workspace.root / "runs"
-    arguments = ["run", "--release", str(release.folder), "--model", "tiny", "--output", str(output)]
-    arguments += [word for change in SHORT for word in ("--set", change)]
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "training.safecrs", *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env, cwd=ROOT)
-    assert run.returncode == 0, run.stderr[-2000:]
+    titles = dict(pl.read_parquet(data / "items" / "*.parquet").select("item", "title").iter_rows())
+    requests = pl.read_parquet(data / "grpo" / "test.parquet").select("conversation", "truth").iter_rows()
+    answers, output = workspace.root / "answers.jsonl", workspace.root / "runs"
+    answers.write_text(
+        "\n".join(
+            json.dumps({"id": i, "text": "\n".join(f"{n}. {titles[game]}" for n, game in enumerate(truth, 1))})
+            for i, truth in requests
+        )
+    )
+    words = ["--release", release.folder, "--predictions", answers, "--output", output]
+    assert safecrs.main(["evaluate", *map(str, words)]) == 0
     runs = {run["name"]: run["metrics"] for run in json.loads((output / "report.json").read_text())["runs"]}
     svr = {name: metrics["svr@10"]["mean"] for name, metrics in runs.items() if "svr@10" in metrics}
-    # the filter by the oracle never violates a trait; popularity, which ignores traits, does
-    assert svr["oracle_filter"] == 0 < svr["popularity"], svr
+    # the filter by the oracle never violates a trait; popularity, which ignores traits, does, as do these answers
+    assert svr["oracle_filter"] == 0 < min(svr["popularity"], svr["answers"]), svr
