@@ -238,21 +238,6 @@ def test_files_without_any_row_are_a_fault(cli, workspace, tmp_path):
         assert ingest.mine(workspace, source, empty).fault in result.err  # in Python it is a field, as for other files
 
 
-@pytest.mark.slow
-def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
-    names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
-    current = []
-    for n, order in enumerate((names, names[::-1])):
-        make(tmp_path / f"ws{n}", demo=False)
-        for name in order:
-            path = real_data / "redial" / f"{name}.jsonl"
-            assert cli("mine", "redial", path, "-C", tmp_path / f"ws{n}").code == 0
-        rows = store.read(store.Workspace.open(tmp_path / f"ws{n}"), tables.CONVERSATIONS)
-        current.append(tables.last(rows, "conversation").sort("conversation").drop("seeker"))  # each has its own key
-    assert current[0].height == 1550
-    assert current[0].equals(current[1])
-
-
 def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     """Polars reads `[1]` in a path as "1": with a catalog, this ended in a traceback."""
     root, items, dump = tmp_path / "team[1]", tmp_path / "items.csv", tmp_path / "RS_2022-08.ndjson"

@@ -173,16 +173,6 @@ def test_shards_of_earlier_removals_are_deleted_unless_another_command_may_read_
     assert all(times[file] == file.stat().st_mtime_ns for file in folder.rglob("*.parquet"))
 
 
-@pytest.mark.slow
-def test_a_comment_is_removed_by_the_id_that_its_address_ends_with(cli, workspace, tmp_path):
-    path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
-    mined(cli, workspace, path)
-    (workspace.root / "removals.csv").write_text("source,source_id,author\nreddit,c10,\n")
-    assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1  # it is in a conversation mined before
-    assert mined(cli, workspace, path)["dropped"]["removed on request"] == 1
-    assert "Speed (1994)" not in str(current(workspace)["turns"].to_list())
-
-
 def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
     """Both files have the same post at the same place, one with a later score: the order of files does not matter."""
     rows = [S, comment(1, "s1", score=2)], [S, comment(1, "s1", score=50)]

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -119,29 +118,14 @@ def test_what_a_proposer_made_up_is_counted_and_not_kept(workspace, cli, monkeyp
 # ---- changes made to the database by hand
 
 
-def by_hand(ws: store.Workspace, table: str, change: Callable[[list[dict[str, Any]]], Any], where: str = "1") -> int:
-    """Changes the spans of these rows as no command would, and returns their number."""
+def by_hand(ws: store.Workspace, table: str, where: str = "1") -> int:
+    """Puts words into these rows that nobody said, as no command would, and returns their number."""
     with closing(sqlite3.connect(ws.root / "workspace.db")) as db, db:
         rows = db.execute(f"SELECT row_, spans FROM {table} WHERE {where} AND spans <> '[]'").fetchall()
         for number, spans in rows:
-            text = json.dumps(change(json.loads(spans)))
-            db.execute(f"UPDATE {table} SET spans = ? WHERE row_ = ?", (text, number))
+            forged = [s | {"quote": "I enjoy every drop"[: s["end"] - s["start"]]} for s in json.loads(spans)]
+            db.execute(f"UPDATE {table} SET spans = ? WHERE row_ = ?", (json.dumps(forged), number))
         return len(rows)
-
-
-def made_up(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [s | {"quote": "I enjoy every drop"[: s["end"] - s["start"]]} for s in spans]
-
-
-def moved(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [s | {"start": s["start"] + 1, "end": s["end"] + 1} for s in spans]
-
-
-def theirs(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [span(1, 0, 3, "Try") for _ in spans]  # the answer begins so
-
-
-FORGED = [made_up, moved, theirs]
 
 
 @pytest.fixture
@@ -162,10 +146,9 @@ def released(ws: store.Workspace, config: str, version: str = "1.0.0") -> pl.Dat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", FORGED)
-def test_a_forged_label_stops_a_release(ws, cli, change):
+def test_a_forged_label_stops_a_release(ws, cli):
     assert cli("adjudicate", "-C", ws.root).code == 0
-    assert by_hand(ws, "labels", change, "subject = 'c001'") == 1
+    assert by_hand(ws, "labels", "subject = 'c001'") == 1
     result = cli("release", "1.0.0", "-C", ws.root)
     assert (result.code, result.err.count("\n")) == (1, 1) and "saferec-build adjudicate" in result.err
     assert "1 labels with evidence that is none, first gore on c001" in result.err
@@ -178,10 +161,9 @@ def test_a_forged_label_stops_a_release(ws, cli, change):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", FORGED)
-def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(ws, cli, change):
+def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(ws, cli):
     assert cli("adjudicate", "-C", ws.root).code == 0
-    assert by_hand(ws, "reviews", change, "review = 'ann-c001'") == 1
+    assert by_hand(ws, "reviews", "review = 'ann-c001'") == 1
     result = cli("release", "1.0.0", "-C", ws.root)
     assert result.code == 1 and "saferec-build adjudicate" in result.err
     summary = cli("adjudicate", "-C", ws.root, "--json").json
@@ -195,7 +177,7 @@ def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(
 
 def test_who_agreed_with_forged_words_all_the_way_is_released_nowhere(ws, cli):
     """Forged in the reviews before labels are first made: nothing of it is released."""
-    assert by_hand(ws, "reviews", made_up) == 40  # twenty requests about blood, two reviewers each
+    assert by_hand(ws, "reviews") == 40  # twenty requests about blood, two reviewers each
     summary = cli("adjudicate", "-C", ws.root, "--json").json
     assert summary["reviews_left_out"] == {evidence.UNFOUNDED: 40} and summary["agreed"] == 20
     assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0  # nobody is sensitive any more
@@ -204,7 +186,7 @@ def test_who_agreed_with_forged_words_all_the_way_is_released_nowhere(ws, cli):
 
 
 def test_a_forged_review_can_be_set_aside_and_does_not_come_back(ws, cli):
-    assert by_hand(ws, "reviews", made_up, "review = 'ann-c001'") == 1
+    assert by_hand(ws, "reviews", "review = 'ann-c001'") == 1
     command = ("review", "set-aside", "ann", "-C", ws.root, "--json")
     summary = cli(*command, "--reason", "a stranger had her password").json
     assert (summary["added"], summary["dropped"]) == (40, {})
@@ -225,7 +207,7 @@ def test_an_item_review_with_forged_words_is_not_released(ws, cli):
     for name in ("ann", "bo"):
         review = row(tables.REVIEWS, **flag, reviewer=name, review=f"{name}-film", spans=[span(0, 0, 5, "Blood")])
         assert store.append(ws, tables.REVIEWS, review) == 1
-    assert by_hand(ws, "reviews", made_up, "review = 'ann-film'") == 1
+    assert by_hand(ws, "reviews", "review = 'ann-film'") == 1
     assert cli("adjudicate", "-C", ws.root, "--json").json["reviews_left_out"] == {evidence.UNFOUNDED: 1}
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     catalogs = ws.releases / "1.0.0" / "data" / "reviews" / "catalog.parquet"
@@ -242,7 +224,7 @@ def test_whose_words_were_forged_is_asked_again(workspace, cli):
     files.answer("ann", lambda subject, asked: review_world.Verdict(answers[subject]))
     review("pull", *files.pull_words)
     assert review(*push)["rows"] == {"ann": 0}
-    assert by_hand(workspace, "reviews", made_up, "subject = 'c1'") == 1
+    assert by_hand(workspace, "reviews", "subject = 'c1'") == 1
     assert review("status")["left_out"] == {evidence.UNFOUNDED: 1}
     assert review(*push)["rows"] == {"ann": 2}  # gore in c1, and its `*`
     files.answer("ann", lambda subject, asked: review_world.Verdict(answers[subject]))
