@@ -35,7 +35,7 @@ from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.conversations import AT_SIGN
-from saferec_builder.storage import tables, texts_on_disk
+from saferec_builder.storage import config, tables, texts_on_disk
 from saferec_builder.storage.texts_on_disk import Spool
 from saferec_builder.storage.workspace import Workspace
 
@@ -280,14 +280,14 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     parent_facts = folder.facts_of(parent) if parent else Facts()
     stated = None if options.resplit else parent_facts.get("split_starts")
     boundaries = released_ids.starts(parent, stated) if parent and stated and any(stated) else None
-    shares = splits.shares(ws.config.splits, boundaries)
     if ws.config.splits.by_item:
         conversations = _seeded(snapshot, conversations, items, links, ws.config.release.titles == "any")
     names = {c: ws.released_id(c) for c in conversations["conversation"]}
     conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(names))
     earlier = _earlier(None if options.resplit else parent, parent_facts)
     out = withheld.reasons(ws, conversations)
-    split, starts = _split(conversations.filter(~pl.col("conversation").is_in(list(out))), earlier, shares)
+    permitted = conversations.filter(~pl.col("conversation").is_in(list(out)))
+    split, starts = _split(permitted, earlier, ws.config.splits, boundaries)
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
@@ -322,12 +322,12 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
 
 
 def _split(
-    conversations: pl.DataFrame, earlier: pl.Series, shares: splits.Shares
+    conversations: pl.DataFrame, earlier: pl.Series, section: config.Splits, before: splits.Starts | None
 ) -> tuple[pl.DataFrame, released_ids.Starts]:
     """Returns splits.assign, and the first instants of validation and test, of the conversations that may be released:
     withheld ones must not push others out of their split."""
     marked = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
-    return splits.assign(marked, shares), shares.starts(conversations["time"])
+    return splits.assign(marked, section, before), splits.starts(conversations["time"], section, before)
 
 
 def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:

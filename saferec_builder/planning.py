@@ -220,7 +220,7 @@ def _data(ws: Workspace) -> _Data:
     mined = tables.last(texts_on_disk.narrow(ws), "conversation")
     mined = mined.join(clusters, on="conversation", how="left", maintain_order="left")
     excluded = withheld.reasons(ws, mined)
-    split = splits.assign(mined.filter(~pl.col("conversation").is_in(list(excluded))), splits.shares(ws.config.splits))
+    split = splits.assign(mined.filter(~pl.col("conversation").is_in(list(excluded))), ws.config.splits)
     mined = mined.join(split, on="conversation", how="left", maintain_order="left")
     return _Data(ws, items, links, judged, mined.with_columns(released="conversation"), _claims(ws, mined), excluded)
 

@@ -6,8 +6,7 @@ reads  conversations (conversation, source, seeker, time); optional columns: `cl
 gives  splits (conversation, split, straddles)
 """
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 
 import polars as pl
 
@@ -15,41 +14,27 @@ from saferec_builder.storage import config
 from saferec_builder.storage.tables import digest
 
 SPLITS = ("train", "validation", "test")
+Starts = tuple[datetime | None, datetime | None]  # first instants of validation and of test; None: it has no dated row
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Shares of rows in validation and test; if both dates are set, they replace the shares for rows with a time."""
-
-    validation: float
-    test: float
-    validation_from: date | None = None  # both or neither
-    test_from: date | None = None
-    earlier: tuple[datetime | None, datetime | None] | None = None  # the starts of the release before this one
-
-    def starts(self, times: pl.Series) -> tuple[datetime | None, datetime | None]:
-        """The first instants of validation and of test; None if the share rounds to no row."""
-        if self.validation_from and self.test_from:
-            midnight = [datetime.combine(day, time(), UTC) for day in (self.validation_from, self.test_from)]
-            return midnight[0], midnight[1]
-        if self.earlier:
-            return self.earlier  # versions cannot be compared if a test row of one is a train row of the next
-        dated = times.drop_nulls().sort()
-        test_at = dated.len() - round(dated.len() * self.test)
-        validation_at = test_at - round(dated.len() * self.validation)
-        return (
-            dated[validation_at] if validation_at < test_at else None,
-            dated[test_at] if test_at < dated.len() else None,
-        )
+def starts(times: pl.Series, section: config.Splits, before: Starts | None = None) -> Starts:
+    """By the dates of [splits] in saferec.toml, else as in the release `before`, else by shares of the rows."""
+    if section.validation_from and section.test_from:
+        midnight = [datetime.combine(day, time(), UTC) for day in (section.validation_from, section.test_from)]
+        return midnight[0], midnight[1]
+    if before:
+        return before  # versions cannot be compared if a test row of one is a train row of the next
+    dated = times.drop_nulls().sort()
+    test_at = dated.len() - round(dated.len() * section.test)
+    validation_at = test_at - round(dated.len() * section.validation)
+    return (
+        dated[validation_at] if validation_at < test_at else None,
+        dated[test_at] if test_at < dated.len() else None,
+    )
 
 
-def shares(section: config.Splits, earlier: tuple[datetime | None, datetime | None] | None = None) -> Shares:
-    """From [splits] of saferec.toml, and the starts of the release before."""
-    return Shares(section.validation, section.test, section.validation_from, section.test_from, earlier)
-
-
-def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
-    """One row per conversation, in the same order: its split, and whether it straddles.
+def assign(conversations: pl.DataFrame, section: config.Splits, before: Starts | None = None) -> pl.DataFrame:
+    """One row per conversation, in the same order: its split, and whether it straddles. `before`: see `starts`.
 
     Rows with a time: the latest share is test, the share before it is validation (rows of one instant stay together,
     in the later split). Rows without a time: by a stable hash of the seeker, else the seed, else the conversation,
@@ -58,11 +43,12 @@ def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
     the earlier release, so that a returning seeker removes nothing from the dataset; without such a row the latest.
     """
     in_validation, in_test = (
-        pl.lit(False) if start is None else pl.col("time") >= start for start in shares.starts(conversations["time"])
+        pl.lit(False) if start is None else pl.col("time") >= start
+        for start in starts(conversations["time"], section, before)
     )
     level = (
         pl.when(pl.col("time").is_null())
-        .then(_by_hash(shares.validation, shares.test, "seed" in conversations.columns))
+        .then(_by_hash(section.validation, section.test, "seed" in conversations.columns))
         .otherwise(pl.when(in_test).then(2).when(in_validation).then(1).otherwise(0))
     )
     groups = [name for name in ("seeker", "cluster") if name in conversations.columns]

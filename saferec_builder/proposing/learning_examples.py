@@ -204,7 +204,7 @@ def _excluded(corpus: Corpus) -> set[str]:
 def _tested(corpus: Corpus) -> pl.Series:
     """Conversations of a test split, today's or a release's, or with a seeker or near-duplicate in a later split."""
     rows = _grouped(corpus)
-    split = splits.assign(rows, splits.shares(corpus.ws.config.splits))
+    split = splits.assign(rows, corpus.ws.config.splits)
     split = split.select("split", "straddles", *rows.select("conversation", "time", "seeker", "cluster"))
     tested = (pl.col("split") == "test") | pl.col("straddles").fill_null(False)
     if corpus.ws.config.splits.by_item:  # a release splits these by their items, which are not looked up here

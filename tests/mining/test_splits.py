@@ -5,6 +5,7 @@ from datetime import date
 import polars as pl
 
 from saferec_builder.mining import splits
+from saferec_builder.storage import config
 from tests.worlds.release_rows import split
 from tests.worlds.release_world import conversation, conversations
 
@@ -35,7 +36,7 @@ def test_without_times_a_seeker_stays_together_and_nobody_moves_when_rows_come()
 def test_without_times_and_people_those_who_name_one_work_first_stay_together():
     rows = [conversation(f"c{n}", "hi", day=None, seeker="ann" if n > 398 else None) for n in range(400)]
     frame = conversations(*rows).with_columns(seed=pl.Series([f"film {n // 2}" for n in range(400)]))
-    names = splits.assign(frame, splits.Shares(0.1, 0.1))["split"].to_list()
+    names = splits.assign(frame, config.Splits())["split"].to_list()
     assert names[0:398:2] == names[1:398:2]
     assert all(7 <= names[0::2].count(s) <= 33 for s in ("validation", "test"))  # as of 200 seekers
     assert splits.rule(frame) == "seeker hash, else that of the first work named"
@@ -52,7 +53,7 @@ def test_who_was_released_keeps_their_split_and_anybody_else_the_latest():
         split = splits.assign(clusters.with_columns(earlier=pl.col("conversation").is_in(names.implode())), shares)
         return split.filter("straddles")["conversation"].to_list()
 
-    shares = splits.Shares(0.0, 0.2)
+    shares = config.Splits(validation=0.01, test=0.2)  # of ten rows none is in validation
     assert left([]) == ["c0", "c1", "c2"]  # ann's c0 and the duplicate c1 are left out for c9, bo's c2 for c8
     assert left([0, 1]) == ["c2", "c9"]  # released in train: the later ones are left out
     assert left([0, 9]) == ["c0", "c1", "c2"]  # both were released, as no release does: the latest stays

@@ -29,7 +29,7 @@ def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactor
 def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) -> None:
     texts = world(workspace, 24)
     frame = store.read(workspace, tables.CONVERSATIONS)
-    split = splits.assign(frame, splits.shares(workspace.config.splits))
+    split = splits.assign(frame, workspace.config.splits)
     tested = split.filter(split="test")["conversation"].to_list()
     untested = [c for c in frame["conversation"] if c not in tested]
     assert tested and learned_from(workspace, texts) == set(untested)

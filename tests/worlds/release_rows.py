@@ -8,7 +8,7 @@ from exports import build_rows as release, target_lists as targets
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import splits
-from saferec_builder.storage import tables, texts_on_disk as spool, workspace as store
+from saferec_builder.storage import config, tables, texts_on_disk as spool, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations, item, labels
 
@@ -16,8 +16,7 @@ TAXONOMY = traits.load()
 
 
 def split(rows, **shares):
-    all_shares = splits.Shares(**{"validation": 0.1, "test": 0.1} | shares)
-    return splits.assign(conversations(*rows), all_shares)
+    return splits.assign(conversations(*rows), config.Splits(**shares))
 
 
 def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True), voiced=()):
@@ -26,7 +25,7 @@ def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True)
     items, links = catalog.merge(world.catalog())
     index = catalog.index(items)
     oracle, _ = catalog.risks(items, links, world.warnings(), TAXONOMY)
-    parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
+    parts = frame.join(splits.assign(frame, config.Splits(validation=shares[0], test=shares[1])), on="conversation")
     linked = catalog.link(spool.refs(frame)["ref"], links, index)
     current = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
     ordered, left_out = release.ordered(parts.with_columns(released="conversation"), {})
