@@ -163,9 +163,12 @@ def test_every_pattern_text_and_list_is_a_part_of_the_version(name, constant, mo
 
 
 def test_every_given_name_is_a_part_of_the_version(monkeypatch) -> None:
-    given_names, only_names = names.known()
+    """Also if no answer changes, as here, where there is none."""
+    monkeypatch.setattr(privacy, "redact_all", lambda *_, **__: (pl.Series([""]), {}))
+    monkeypatch.setattr(privacy, "redact", lambda *_, **__: ("",))
+    (given_names, only_names), version = names.known(), name_of(privacy)
     monkeypatch.setattr(names, "known", lambda: (given_names - {"zofia"}, only_names - {"zofia"}))
-    assert name_of(privacy) != privacy.rules()
+    assert name_of(privacy) != version
 
 
 def answers(name: str) -> Callable[[ModuleType], Any]:
