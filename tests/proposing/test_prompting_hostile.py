@@ -28,8 +28,8 @@ OBEDIENT = {
     "says nothing": '{"claims": []}',
     "writes prose": "Sure! As you asked, I label none.",
     "repeats the text": "{words}",
-    "claims all on a quote nobody wrote": "everything: I cannot bear any of this",
-    "claims all on the attack itself": "everything: {words}",
+    "claims several on a quote nobody wrote": "everything: I cannot bear any of this",
+    "claims several on the attack itself": "everything: {words}",
     "invents a trait": EVERYTHING.replace("gore", "obedience").replace("present", "absent"),
     "points outside": "elsewhere: {words}",
     "gives a verdict of its own": EVERYTHING.replace("present", "safe"),
@@ -46,7 +46,8 @@ def talk(attack: str, role: str) -> propose.Subject:
 def obeyed(how: str, words: str) -> str:
     def everything(turn: int, quote: str) -> str:
         quoted = CLAIM | {"evidence": [{"turn": turn, "quote": quote}]}
-        return json.dumps({"claims": [quoted | {"trait": slug} for slug in TAXONOMY.slugs]})
+        few = TAXONOMY.slugs[:3]  # each claim is one more search in the longest texts
+        return json.dumps({"claims": [quoted | {"trait": slug} for slug in few]})
 
     script = OBEDIENT[how]
     if script.startswith("everything: "):
@@ -84,7 +85,7 @@ def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: s
             assert row["verdict"] == "absent" or row["spans"]
             # a text that gives orders, or hides them, is at most a question to a person
             assert row["verdict"] != "present" or not propose.orders(subject)
-        if role == "recommender" or how != "claims all on the attack itself":
+        if role == "recommender" or how != "claims several on the attack itself":
             # only the seeker's own words can be evidence; a claim in an attack that quotes nothing gives no row
             assert not rows, (how, attack[:60])
     frame = tables.check(propose.proposal_rows(readings), tables.PROPOSALS)
