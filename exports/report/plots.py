@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import ceil, hypot
+from math import ceil
 from typing import Any
 
 Row = dict[str, Any]
@@ -14,9 +13,7 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 LETTER = 7.0  # width of an average letter of a label, in pixels
 LONGEST = 22  # letters of a label
 GAP = 9.0  # between a point and its label
-ROUND = 14.0  # from the centre of a point to a label above it
 LINE = 17.0  # height of a label's line
-AWAY = 40.0  # between points and the column of the labels that are not beside one
 
 
 @dataclass(frozen=True)
@@ -103,100 +100,30 @@ def _point(run: Run, k: int, frame: Frame) -> Row:
     return point
 
 
-def _spread(points: list[Row], frame: Frame) -> None:
-    """Places the label of every point beside, above or below it, without overlap with another label or point.
+def _spread(points: Sequence[Row], frame: Frame) -> None:
+    """Places the label of every point right of it and its interval, or left of them where it would be cut.
 
-    The labels of a crowd for which none of these places is free stand in one column; `leader` is a line from a point to
-    its label there. `anchor` says whether `label_x` is the start of a label, or its end: that of a label left of its
-    point, or in the right half, where a wide font would be cut at the edge.
+    A label that would cover another one or a point goes to the nearest free line, and `leader` is a line to it from its
+    point. `anchor` says whether `label_x` is the start of a label, or its end.
     """
     dots: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
-    low = frame.height - frame.bottom + 4  # the line of a label beside a point on the axis; ticks are below
+    lowest = int(frame.height - frame.bottom + 4)  # beside a point on the axis; ticks are below
     labels: list[Box] = []
-    aside: list[Row] = []
-    for number, point in enumerate(points):
-        others = [*dots[:number], *dots[number + 1 :], *labels]
-        places = _places(point, LETTER * len(point["label"]), frame)
-        fits = [box for box in places if box[0] >= frame.left and box[1] <= frame.width and box[2] <= low]
-        if free := [box for box in fits if not _overlaps(box, others)]:
-            labels.append(free[0])
-            _put(point, free[0], frame)
-        else:
-            aside.append(point)
-    for crowd in _crowds(aside):
-        for point, box in _column(crowd, dots, labels, low, frame):
-            labels.append(box)
-            _put(point, box, frame)
-            edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
-            point["leader"] = [point["x"], point["y"], round(edge, 1), box[2] - 4]
-            if edge < box[0]:  # anchored by its end, a label shorter than its box would begin beyond its leader
-                point |= {"label_x": round(box[0], 1), "anchor": "start"}
-
-
-def _crowds(points: Sequence[Row]) -> list[list[Row]]:
-    """Returns the points in groups that stand near each other."""
-    crowds: list[list[Row]] = []
-    for point in sorted(points, key=lambda point: point["x"]):
-        if crowds and point["x"] - crowds[-1][-1]["x"] < 2 * AWAY:
-            crowds[-1].append(point)
-        else:
-            crowds.append([point])
-    return crowds
-
-
-def _put(point: Row, box: Box, frame: Frame) -> None:
-    by_end = box[1] < point["x"] or box[0] + box[1] > frame.width
-    point |= {"label_x": round(box[by_end], 1), "label_y": round(box[2], 1), "leader": None}
-    point["anchor"] = "end" if by_end else "start"
-
-
-def _places(point: Row, length: float, frame: Frame) -> list[Box]:
-    """Returns places right and left of a point and its intervals, then above and below the point itself."""
-    right, left = point["x_high"] + GAP, min(point["lower"], point["x_low"]) - GAP - length
-    middle = min(max(frame.left + 4, point["x"] - length / 2), frame.width - length - 4)
-    above, below = point["y"] - ROUND, point["y"] + LINE + 5
-    beside = [(start, start + length, point["y"] + 4) for start in (right, left)]
-    return beside + [(middle, middle + length, y) for y in (above, below)]
+    for point in sorted(points, key=lambda point: point["y"]):
+        length = LETTER * len(point["label"])
+        right, left = point["x_high"] + GAP, point["x_low"] - GAP
+        on_right = right + 1.2 * length <= frame.width  # a wide font would be cut at the edge
+        start = right if on_right else left - length
+        beside = min(point["y"] + 4, lowest)
+        lines = sorted((abs(y - beside), float(y)) for y in range(int(frame.top), lowest + 1))
+        boxes = [(start, start + length, y) for y in (beside, *(y for _, y in lines))]
+        box = next((box for box in boxes if not _overlaps(box, [*labels, *dots])), boxes[0])
+        labels.append(box)
+        x, anchor = (right, "start") if on_right else (left, "end")
+        point |= {"label_x": round(x, 1), "label_y": round(box[2], 1), "anchor": anchor}
+        end = round(x - 3 if on_right else x + 3, 1)
+        point["leader"] = [point["x"], point["y"], end, box[2] - 4] if box[2] != beside else None
 
 
 def _overlaps(box: Box, others: Sequence[Box]) -> bool:
     return any(abs(box[2] - y) < LINE and box[0] < end and start < box[1] for start, end, y in others)
-
-
-def _column(
-    points: Sequence[Row], dots: Sequence[Box], labels: Sequence[Box], low: float, frame: Frame
-) -> list[tuple[Row, Box]]:
-    """Returns a box for the label of each of these points, in a column left of them, or right of them if it is wider
-    than the room there; on free lines near them, else on any line without a label."""
-    length = max(LETTER * len(point["label"]) for point in points)
-    end, right = min(p["x_low"] for p in points) - AWAY, max(p["x_high"] for p in points) + AWAY
-    on_left = end - length >= frame.left
-    start = end - length if on_left else min(right, frame.width - length)
-    middle, many = sum(point["y"] for point in points) / len(points), 2 * LINE * (len(points) + len(labels))
-    lines: list[Box] = []
-    for taken, top in (([*dots, *labels], frame.top), (labels, frame.top - many)):
-        for y in sorted(range(int(low), int(top), -1), key=lambda y: (y < frame.top, abs(y - middle))):
-            line = (start - GAP, start + length + GAP, float(y))
-            if len(lines) < len(points) and not _overlaps(line, [*taken, *lines]):
-                lines.append(line)
-    boxes: list[tuple[Row, Box]] = []
-    for point, line in zip(_uncrossed(points, lines, end + 3 if on_left else start - 3), lines, strict=True):
-        own = LETTER * len(point["label"])
-        boxes.append((point, (end - own, end, line[2]) if on_left else (start, start + own, line[2])))
-    return boxes
-
-
-def _uncrossed(points: Sequence[Row], boxes: Sequence[Box], edge: float) -> list[Row]:
-    """Returns the points in the order of the boxes to which their leaders, which end at `edge`, do not cross."""
-    order, pairs = list(points), list(combinations(range(len(points)), 2))
-
-    def away(n: int, box: int) -> float:
-        return hypot(order[n]["x"] - edge, order[n]["y"] - boxes[box][2] + 4)
-
-    def cross(i: int, j: int) -> bool:  # then they are shorter after a swap
-        return away(i, j) + away(j, i) < away(i, i) + away(j, j) - 1e-6
-
-    while pair := next((pair for pair in pairs if cross(*pair)), None):
-        i, j = pair
-        order[i], order[j] = order[j], order[i]
-    return order
