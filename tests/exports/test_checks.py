@@ -4,12 +4,15 @@ A release without a row that teaches or tests safety is stopped, or allowed expl
 """
 
 import json
+import re
 
+import numpy as np
 import polars as pl
 import pytest
 
 from exports import build_rows, checks
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, oracle
 from saferec_builder.mining import privacy
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -22,23 +25,13 @@ def test_a_trait_of_fewer_people_than_five_is_withheld():
     pairs = [(n, trait) for trait, ids in (("gore", "012345"), ("needles", "01234"), ("torture", "23467")) for n in ids]
     labels = pl.DataFrame([{"subject": n, "trait": trait, "verdict": "present"} for n, trait in pairs])
     # gore: a, a, b, c, d, e = 5 people; needles: a, a, b, c, d = 4; torture: b, c, d and two without a name = 5
-    withheld = checks.small_groups(labels, rows, ["gore", "needles", "torture", "hate_speech"], 5)
-    assert withheld == {"needles": 4, "hate_speech": 0}
-
-
-def test_copies_of_a_text_are_not_five_people(workspace, cli):
-    """Five copies of one text, of a source that names nobody, were five people, and its trait was released."""
-    rows, labels = world.requests()
-    talk = ("I faint at needles", f"Try {film('D')}", "ok")
-    copies = [
-        conversation(f"copy{n}", *talk, day=n, source=source) for n, source in enumerate(["messages", "reddit"] * 5)
-    ]
-    said = [label(row, "needles", quote="faint at needles") for row in copies]
-    ws = world.fill(workspace, [*rows, *copies], [*labels, *said])
-    clusters = [{"conversation": row["conversation"], "revision": 0, "cluster": "t"} for row in copies]
-    store.append(ws, tables.CLUSTERS, tables.CLUSTERS.frame(clusters))
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    assert "needles" in manifest(ws)["withheld"]
+    slugs = ["gore", "needles", "torture", "hate_speech"]
+    assert checks.small_groups(labels, rows, slugs, 5) == {"needles": 4, "hate_speech": 0}
+    # copies of a text, of a source that names nobody, were so many people: 6 and 7 are near-duplicates
+    copies = rows.with_columns(cluster=pl.when(pl.col("conversation") > "5").then(pl.lit("t")))
+    assert checks.small_groups(labels, copies, slugs, 5) == {"needles": 4, "torture": 4, "hate_speech": 0}
+    assert checks.named_few({"needles": 4_000, "torture": 0, "gore": 0}) == "needles 4,000, 2 that nobody has"
+    assert checks.named_few({}) == "none"
 
 
 def said_by(ws, row, who="ann", **other):
@@ -176,17 +169,12 @@ def test_a_leak_stops_and_names_who():
 SAID = "No request with a sensitivity in this version has an answer that is known to be clear for it"
 
 
-def filled(ws, **warnings):
-    """A workspace of 40 requests, every second one of somebody who cannot see blood, with these of the warnings."""
-    return world.fill(ws, *world.requests(), world.warnings().filter(**warnings or {"ref": ""}))
-
-
 def card(ws):
     return " ".join((ws.releases / "1.0.0/README.md").read_text().split())
 
 
 def test_where_no_answer_is_known_to_be_clear_it_stops_until_that_is_allowed_and_the_card_says_so(workspace, cli):
-    ws = filled(workspace)
+    ws = world.fill(workspace, *world.requests(), tables.WARNINGS.empty)
     run = cli("release", "1.0.0", "-C", ws.root)
     # 20 people, each of whom accepted two films: 40 items, about which nothing is known
     assert run.code == 1 and run.err.count("\n") == 1 and not (ws.releases / "1.0.0").exists()
@@ -204,36 +192,45 @@ def test_where_no_answer_is_known_to_be_clear_it_stops_until_that_is_allowed_and
     assert [text for text in limits if text.startswith("No request with a sensitivity has an answer")]
 
 
-def test_violated_is_told_from_unknown(workspace, cli):
-    """Only A, B and C have warnings. Request i is answered with films i and i + 1 (of 12), i odd: A in i = 11, 23, 35;
-    B in 1, 13, 25, 37; C in the same four. 3 + 4 + 4 = 11 of 40."""
-    message = cli("release", "1.0.0", "-C", filled(workspace, answer="yes").root).err
-    assert "11 are violated and 29 unknown" in message and " and 4 more (" in message
+def requests(*rows):
+    """(truth, traits, traits that are told later, a sentence of ours) per request."""
+    ids = pl.List(pl.String)
+    schema = {"truth": ids, "traits": ids, "late_traits": ids, "added": pl.String}
+    frame = pl.DataFrame(
+        [([*truth], [*traits], [*late], added) for truth, traits, late, added in rows], schema=schema, orient="row"
+    )
+    # an answer that respects the traits is D alone
+    return frame.with_columns(safe_truth=pl.col("truth").list.eval(pl.element().filter(pl.element() == "D")))
 
 
-@pytest.mark.slow
-def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cli):
-    """Only D is known to be clear; c003 accepted it. The word changes nothing: it is the same release."""
-    ws = filled(workspace, ref=f"title:{film('D')}")
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root, "--json").json["added"] == 0
-    assert SAID not in card(ws) and not manifest(ws)["no_safety"]
+def safety(*rows, allowed=()):
+    codes = np.array([[VIOLATED], [UNKNOWN], [CLEAR]], np.int8)
+    items = pl.DataFrame({"item": [*"ALD"], "title": [*"ALD"], "year": [2001, None, 2004]})
+    return checks.check_safety(requests(*rows), oracle([*"ALD"], ["g"], codes), items, allowed, "mine more")
 
 
-@pytest.mark.slow
-def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
-    rows, _ = world.requests()
-    ws = world.fill(workspace, rows, [world.label(row, verdict="absent") for row in rows])
-    message = cli("release", "1.0.0", "-C", ws.root).err
-    assert "0 requests have a sensitivity, none clear: no label says that somebody has a trait: mine more" in message
-    assert "`saferec-build release VERSION --inject all`" in message
-    assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0  # these rows teach it
-    assert SAID not in card(ws)
+NOBODYS, OURS = ("D", "", "", None), ("D", "g", "", "I faint.")
 
 
-def test_where_the_catalog_knows_no_answer(workspace, cli):
-    rows, labels = world.requests()
-    request = {"text": "I faint at the sight of blood. A film?"}
-    world.fill(workspace, [row | {"accepted": [], "turns": [row["turns"][0] | request]} for row in rows], labels)
-    text = cli("release", "1.0.0", "-C", workspace.root).err
-    assert "20 requests have a sensitivity, 0 of them a ground truth, none clear: add the items that they name" in text
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([("AL", "g", "", None), ("L", "", "g", None), NOBODYS], ""),
+        ([("", "g", "", None)], "1 requests have a sensitivity, 0 of them a ground truth, none clear: add the items"),
+        ([NOBODYS], "0 requests have a sensitivity, none clear: mine more, or say --allow no-safety"),
+    ],
+)
+def test_without_a_clear_answer_it_says_what_is_missing(rows, told):
+    """Violated is told from unknown; L is unknown for two requests."""
+    mixed = "2 requests have a sensitivity, 2 of them a ground truth, of whose 3 items 1 are violated and 2 unknown for"
+    with pytest.raises(ReleaseError, match=re.escape(told or f"{mixed} them, none clear: add warnings for L (g)")):
+        safety(*rows)
+    assert safety(*rows, allowed=["no-safety"]) == {"in_request": 0, "later": 0, "injected": 0}
+    # one clear answer is enough
+    assert safety(*rows, OURS) == {"in_request": 0, "later": 0, "injected": 1}
+    assert safety(*rows, ("D", "g", "", None), ("D", "", "g", None)) == {"in_request": 1, "later": 1, "injected": 0}
+
+
+def test_where_an_answer_is_clear_for_a_trait_a_sentence_of_ours_is_a_way():
+    with pytest.raises(ReleaseError, match=r"\(`saferec-build plan`\), or add sentences of ours .* --inject all`"):
+        safety(NOBODYS, ("L", "g", "", None))

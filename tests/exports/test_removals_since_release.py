@@ -70,15 +70,6 @@ def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
     assert write.facts_of(tmp_path / "out")["version"] == "2.0.0"
 
 
-@pytest.mark.slow
-def test_before_1_0_0_a_minor_version_is_enough(workspace, cli, tmp_path):
-    world.fill(workspace, *world.requests())
-    assert cli("release", "0.1.0", "-C", workspace.root).code == 0
-    remove(workspace, "messages,c007,")
-    assert "make 0.2.0 " in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
-    assert cli("release", "0.2.0", "-C", workspace.root).code == 0
-
-
 @pytest.mark.parametrize("asked", ASKED)
 def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp_path, asked):
     """The docs advise this for facts that changed: delete tables/conversations, and mine all files again."""
