@@ -234,3 +234,33 @@ def test_without_a_clear_answer_it_says_what_is_missing(rows, told):
 def test_where_an_answer_is_clear_for_a_trait_a_sentence_of_ours_is_a_way():
     with pytest.raises(ReleaseError, match=r"\(`saferec-build plan`\), or add sentences of ours .* --inject all`"):
         safety(NOBODYS, ("L", "g", "", None))
+
+
+@pytest.mark.parametrize(
+    ("said", "behind", "uncounted"),
+    [
+        ([("r1", "gore", "ann")], ["r1"], 0),
+        ([("r1", "gore", "ann"), ("r2", "gore", "bo")], ["r1"], 1),
+        (
+            [("r1", "gore", "ann"), ("r2", "*", "bo")],
+            ["r1"],
+            1,
+        ),  # bo saw nothing, which would settle the label
+        ([("r1", "gore", "ann"), ("r2", "*", "ann")], ["r1"], 0),  # ann has answered every trait that has a label
+        ([("r1", "needles", "ann")], ["r0"], 1),  # the trait has no label yet
+    ],
+)
+def test_an_answer_that_is_in_no_label_yet_stops(said, behind, uncounted):
+    """The version would lack it for good."""
+    labels = pl.DataFrame({"kind": "sensitivity", "subject": "c0", "trait": "gore", "reviews": [behind]})
+    schema = dict.fromkeys(("review", "trait", "reviewer"), pl.String)
+    voting = pl.DataFrame(said, schema, orient="row").with_columns(kind=pl.lit("sensitivity"), subject=pl.lit("c0"))
+    if uncounted:
+        with pytest.raises(
+            ReleaseError, match=f"{uncounted} answers are in no label yet, first on c0: run `saferec-build"
+        ):
+            checks.check_uncounted(labels, voting, [])
+    else:
+        checks.check_uncounted(labels, voting, [])
+    checks.check_uncounted(labels, voting, ["c0"])
+    checks.check_uncounted(labels, voting.with_columns(kind=pl.lit("item_flag")), [])

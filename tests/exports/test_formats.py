@@ -11,12 +11,11 @@ import pytest
 
 from exports import formats as rows, verify as proof
 from exports.folder import facts_of
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import once, release_world as world
 from tests.worlds.release_rows import rows_of
-from tests.worlds.release_world import conversation, film, item
+from tests.worlds.release_world import conversation, item
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +101,6 @@ def test_a_request_without_an_answer_is_in_grpo_only(workspace, cli, tmp_path):
     )  # it is not for want of a clear item
 
 
-def test_no_trait_is_named_in_a_prompt(released):
-    prompts = rows_of(store.Workspace.open(released.parent.parent), "grpo")["prompt"].explode()
-    texts = [prompt["content"].lower() for prompt in prompts]
-    assert len(texts) == 40
-    assert not [t for t in texts for trait in traits.load().traits if trait.slug in t or trait.name.lower() in t]
-
-
 def test_files_are_written_for_reading_and_for_sending_again(released):
     file = pq.ParquetFile(released / "data/sft/train.parquet")
     column = file.metadata.row_group(0).column(0)
@@ -116,20 +108,6 @@ def test_files_are_written_for_reading_and_for_sending_again(released):
     ids = pq.read_table(released / "data/sft/train.parquet")["conversation"].to_pylist()
     ws = store.Workspace.open(released.parent.parent)
     assert ids == world.released(ws, *(f"c{n:03d}" for n in range(32)))  # one a day
-
-
-@pytest.mark.slow
-def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
-    talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
-    world.fill(workspace, [talk], [world.label(talk, verdict="absent")])
-    summary = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
-    assert (summary["in"], summary["out"]) == (1, 1)
-    configs = read(workspace.releases / "1.0.0", tmp_path)
-    # `datasets` cannot load a split without rows: an empty split has no file and no entry in the card, but a count of 0
-    assert {s: len(r) for s, r in configs["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in configs
-    manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
-    assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
-    assert cli("verify", workspace.releases / "1.0.0").code == 0
 
 
 def test_two_traits_may_share_an_official_key(workspace, cli):

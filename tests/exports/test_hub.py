@@ -11,7 +11,6 @@ import huggingface_hub.constants
 import pytest
 
 from exports import hub as stage
-from saferec_builder.core.errors import ReleaseError
 from tests.servers.hub import READER, WRITER
 from tests.servers.hub_repo import Blob, Fault
 from tests.worlds import release_world as world
@@ -261,18 +260,19 @@ def test_a_hub_that_is_not_there(released, publish, cli, monkeypatch, caplog):
 # ---- what we refuse ourselves
 
 
-def test_simulated_reviews_and_demo_items_do_not_go_to_the_hub(hub, workspace, demo_workspace, cli):
-    rows, labels = world.requests()
-    for ws, simulated, reason in ((workspace, True, "simulated reviews"), (demo_workspace, False, "items of the demo")):
-        world.fill(ws, rows, [row | {"simulated": simulated} for row in labels])
-        assert cli("release", "1.0.0", "--allow", "simulated", "-C", ws.root).code == 0
-        result = cli("publish", "--hub", "--repo", REPO, "-C", ws.root)
-        assert result.code == 1 and reason in result.err and "--to DIR" in result.err and hub.seen == []
-
-
-def test_texts_that_were_put_back_do_not_go_to_the_hub():
-    with pytest.raises(ReleaseError, match="rests on texts that were put back: it is not for the Hub"):
-        stage.refuse({"name": "ws", "version": "1.0.0", "simulated": False, "demo": False, "put_back": ["reddit"]})
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        ({"simulated": True}, "simulated reviews"),
+        ({"demo": True}, "items of the demo"),
+        ({"put_back": ["reddit"]}, "texts that were put back"),
+    ],
+)
+def test_what_rests_on_no_people_and_what_was_put_back_does_not_go_to_the_hub(hub, released, publish, fact, reason):
+    world.stated(released.releases / "1.0.0", **fact)
+    result = publish()
+    assert result.code == 1 and f"rests on {reason}: it is not for the Hub; `publish --to DIR`" in result.err
+    assert hub.seen == []
 
 
 def test_a_damaged_release_is_not_sent(hub, released, publish):

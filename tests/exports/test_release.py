@@ -8,14 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from datetime import date
 
 import polars as pl
 import pytest
 
-from exports.release import Release, release, without_effect
+from exports.release import Release, _advice, release, without_effect
 from saferec_builder.core.errors import ReleaseError, UsageError
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import config, tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversation, conversations, film, label, labels, tree
 
@@ -90,31 +90,35 @@ def test_a_version_in_which_nothing_changed_says_so(released: store.Workspace, c
     assert len(cli("release", "1.0.1", "-C", released.root, "--json").json["withheld_traits"]) == 19
 
 
-@pytest.mark.slow
-def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace, tmp_path: Path) -> None:
-    rows, labels = world.requests()
-    first = release(world.fill(workspace, rows[:-1], labels[:-1]), "1.0.0")
-    world.fill(workspace, rows, labels)
-    second = release(workspace, "1.1.0")
+def test_two_releases_are_compared_and_one_is_copied_but_not_past_its_removals(released, cli, tmp_path) -> None:
+    world.grow(released, cli)
+    first, second = (Release.open(released.releases / version) for version in ("1.0.0", "1.1.0"))
     difference = first.diff(second)
     assert (difference.before, difference.after, difference.rows["conversations"]["added"]) == ("1.0.0", "1.1.0", 1)
     assert difference.as_json()["from"] == "1.0.0" and "metrics" not in difference.as_json()
-    copied = second.publish(tmp_path / "out")
-    assert (copied.version, copied.to, copied.skipped) == ("1.1.0", tmp_path / "out", 0)
-    assert Release.open(tmp_path / "out").verify().files == copied.added
-    assert second.publish(str(tmp_path / "out")).added == 0
-
-
-def test_a_release_outside_a_workspace_is_not_published_past_its_removals(ws: store.Workspace, tmp_path: Path) -> None:
-    built = release(ws, "1.0.0")
-    built.publish(tmp_path / "out" / "copy")
+    out = tmp_path / "out" / "copy"
+    copied = second.publish(out)
+    assert (copied.version, copied.to, copied.skipped) == ("1.1.0", out, 0)
+    assert Release.open(out).verify().files == copied.added
+    assert second.publish(str(out)).added == 0
     with pytest.raises(UsageError, match="no workspace"):
-        Release.open(tmp_path / "out" / "copy").publish(tmp_path / "again")
-    removals = "source,source_id,author\nmessages,c001,\n"
-    (ws.root / "removals.csv").write_text(removals)
-    (name,) = world.released(ws, "c001")
+        Release.open(out).publish(tmp_path / "again")
+    (released.root / "removals.csv").write_text("source,source_id,author\nmessages,c001,\n")
+    (name,) = world.released(released, "c001")
     with pytest.raises(ReleaseError, match=f"asks for, or was carried out before .*, first {name}: make 2.0.0"):
-        built.publish(tmp_path / "later")
+        second.publish(tmp_path / "later")
+
+
+def test_a_dataset_that_outgrows_its_boundaries_is_told() -> None:
+    """All later conversations are after the boundaries, and the command gave the number of rows only, not of splits."""
+    facts = {"version": "1.1.0", "parent": "1.0.0", "counts": {"grpo": {"train": 32, "validation": 4, "test": 44}}}
+    advice = _advice(facts, config.Splits(), {})
+    assert advice is not None  # 44 of 80
+    assert advice.startswith("55% of the requests are test, for the boundaries are those of 1.0.0: --resplit")
+    small = facts | {"counts": {"grpo": {"train": 64, "validation": 8, "test": 18}}}  # twice the share of .1
+    fixed = config.Splits(validation_from=date(2024, 1, 1), test_from=date(2024, 2, 1))
+    cases = ((small, config.Splits()), (facts | {"parent": None}, config.Splits()), (facts, fixed))
+    assert [_advice(*case, {}) for case in cases] == [None] * 3
 
 
 def test_what_stops_a_release_leaves_no_folder(workspace: store.Workspace) -> None:
@@ -174,33 +178,18 @@ def _build(root, threads, code="pass"):
     return subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120)
 
 
-def _copied(ws, to):
-    """Copies the workspace with its secret (made at first use), which is the key of released ids."""
-    assert ws.secret
-    shutil.copytree(ws.root, to)
-
-
 @pytest.mark.slow
-def test_two_builds_are_the_same_tree(ws, tmp_path):
-    _copied(ws, tmp_path / "other")
-    for root, threads in ((ws.root, 1), (tmp_path / "other", 4)):
-        result = _build(root, threads)
-        assert result.returncode == 0, result.stderr
-    assert tree(ws.releases / "1.0.0") == tree(tmp_path / "other/releases/1.0.0")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["exports.folder.sha256", "exports.folder.sync", "os.replace"])
-def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
-    _copied(ws, tmp_path / "calm")
-    assert _build(tmp_path / "calm", 1).returncode == 0
-    place, name = moment.rsplit(".", 1)
-    kill = (
-        f"import os, signal, exports.folder, {place} as m; m.{name} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    assert _build(ws.root, 1, kill).returncode == -signal.SIGKILL
-    assert not list(ws.releases.glob("*/manifest.json"))
-    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
+def test_two_builds_are_the_same_tree_also_after_builds_that_were_killed(ws, tmp_path, cli):
+    assert ws.secret  # made at first use: the key of released ids
+    shutil.copytree(ws.root, tmp_path / "calm")
+    assert _build(tmp_path / "calm", 4).returncode == 0
+    for moment in ("exports.folder.sha256", "exports.folder.sync", "os.replace"):
+        place, name = moment.rsplit(".", 1)
+        kill = f"import os, signal, exports.folder, {place} as m"
+        kill += f"; m.{name} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
+        assert _build(ws.root, 1, kill).returncode == -signal.SIGKILL
+        assert not list(ws.releases.glob("*/manifest.json"))
+        assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
     assert _build(ws.root, 1).returncode == 0
     assert tree(ws.releases) == tree(tmp_path / "calm/releases")
 
@@ -226,20 +215,3 @@ def test_who_comes_back_takes_no_row_out_of_the_dataset(ws, cli):
     cli("release", "2.0.0", "--resplit", *args)  # no row has to stay: each person gets the latest split
     test = pl.read_parquet(ws.releases / "2.0.0/data/conversations/test.parquet")["conversation"]
     assert {*world.released(ws, "again", "new")} < {*test}
-
-
-@pytest.mark.slow
-def test_a_dataset_that_outgrows_its_boundaries_is_told(cli, workspace):
-    """All later conversations are after the boundaries, and the command gave the number of rows only, not of splits."""
-    rows, label_rows = world.requests(80)
-    world.fill(workspace, rows[:40], label_rows[:40])
-    args = ("-C", workspace.root, "--json")
-    older = cli("release", "1.0.0", *args).json
-    # 40 days: the last 4 are test, the 4 before them validation
-    assert older["splits"] == {"train": 32, "validation": 4, "test": 4} and "next" not in older
-    store.append(workspace, tables.CONVERSATIONS, conversations(*rows[40:]))
-    store.append(workspace, tables.LABELS, labels(*label_rows[40:]))
-    newer = cli("release", "1.1.0", *args).json
-    assert newer["splits"] == {"train": 32, "validation": 4, "test": 44}  # 44 of 80
-    assert newer["next"].startswith("55% of the requests are test, for the boundaries are those of 1.0.0: --resplit")
-    assert cli("release", "2.0.0", "--resplit", *args).json["splits"] == {"train": 64, "validation": 8, "test": 8}
