@@ -51,12 +51,11 @@ def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, 
     monkeypatch.chdir(ws.root)
     remove(ws, asked)
     first = f"first {ws.released_id(tables.digest('messages', 'c007'))}: make 2.0.0 (`saferec-build release 2.0.0`) and"
-    for where in (("--to", "out"), TO_HUB):
-        for dry in ((), ("--dry-run",)):
-            refused = cli("publish", "1.0.0", *where, *dry, "-C", ws.root)
-            assert refused.code == 1 and refused.err.count("\n") == 1 and not (ws.root / "out").exists()
-            assert "holds 1 conversation whose removal removals.csv asks for, or was carried out" in refused.err
-            assert first in refused.err
+    for where in (("--to", "out"), (*TO_HUB, "--dry-run")):
+        refused = cli("publish", "1.0.0", *where, "-C", ws.root)
+        assert refused.code == 1 and refused.err.count("\n") == 1 and not (ws.root / "out").exists()
+        assert "holds 1 conversation whose removal removals.csv asks for, or was carried out" in refused.err
+        assert first in refused.err
 
 
 @pytest.mark.slow
@@ -101,7 +100,7 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
         assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
 
 
-@pytest.mark.parametrize(("wish", "again"), [("c007", ["c007"]), ("p7", ["p7"]), ("c007", []), ("p7", ["p8"])])
+@pytest.mark.parametrize(("wish", "again"), [("c007", ["c007"]), ("c007", []), ("p7", ["p8"])])
 def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptied_again(ws, cli, tmp_path, wish, again):
     """Only a digest of an erased id remains here: such a release was published, and its data stayed. Later, `forget`
     found them only if their owner named them again."""
