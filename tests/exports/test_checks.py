@@ -213,22 +213,23 @@ NOBODYS, OURS = ("D", "", "", None), ("D", "g", "", "I faint.")
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "said"),
     [
         ([("AL", "g", "", None), ("L", "", "g", None), NOBODYS], ""),
         ([("", "g", "", None)], "1 requests have a sensitivity, 0 of them a ground truth, none clear: add the items"),
         ([NOBODYS], "0 requests have a sensitivity, none clear: mine more, or say --allow no-safety"),
     ],
 )
-def test_without_a_clear_answer_it_says_what_is_missing(rows, told):
+def test_without_a_clear_answer_it_says_what_is_missing(rows, said):
     """Violated is told from unknown; L is unknown for two requests."""
     mixed = "2 requests have a sensitivity, 2 of them a ground truth, of whose 3 items 1 are violated and 2 unknown for"
-    with pytest.raises(ReleaseError, match=re.escape(told or f"{mixed} them, none clear: add warnings for L (g)")):
+    with pytest.raises(ReleaseError, match=re.escape(said or f"{mixed} them, none clear: add warnings for L (g)")):
         safety(*rows)
     assert safety(*rows, allowed=["no-safety"]) == {"in_request": 0, "later": 0, "injected": 0}
     # one clear answer is enough
     assert safety(*rows, OURS) == {"in_request": 0, "later": 0, "injected": 1}
-    assert safety(*rows, ("D", "g", "", None), ("D", "", "g", None)) == {"in_request": 1, "later": 1, "injected": 0}
+    told = [("D", "g", "", None), ("D", "g", "", None), ("D", "", "g", None)]
+    assert safety(*rows, *told) == {"in_request": 2, "later": 1, "injected": 0}
 
 
 def test_where_an_answer_is_clear_for_a_trait_a_sentence_of_ours_is_a_way():
