@@ -133,7 +133,7 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
 
 
 @pytest.mark.parametrize("cut_off", [False, True])
-def test_an_erased_version_is_gone_also_under_a_tag_of_ones_own_and_the_others_stay(published, hub, releases, cut_off):
+def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases, cut_off):
     """A tag such as `paper` kept all of the version, on its own commit, without a message."""
     old, new = (tree(folder) for folder in releases)
     published.tags["paper"], published.tags["latest"] = published.tags["v1.0.0"], published.tags["v1.1.0"]
