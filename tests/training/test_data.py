@@ -90,12 +90,6 @@ def test_rows_are_plain_and_in_order(folder, rows):
     assert data.labels_of(folder, "test") == []
 
 
-def test_datasets_reads_the_same_folder(folder, rows, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    loaded = datasets.load_dataset(str(folder), "grpo", split="test", cache_dir=str(tmp_path / "cache"))
-    assert loaded.to_list() == rows
-
-
 def test_gold_replaces_traits_and_safe_truth_and_the_release_keeps_its_verdicts(release, rows, gold):
     changed = data.with_gold(rows, release.oracle, gold)
     # truth a d e: a breaks gore only, d breaks animal_harm, e is clear of it: a and e are safe
@@ -138,8 +132,6 @@ def test_two_truths_of_one_conversation_are_refused(release):
     with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
         read_gold(release, *lines)  # only the last line used to count
     assert read_gold(release, *lines[:1] * 2).users == {"u7": ("gore", "animal_harm")}
-    no_late_ones = '{"conversation": "u7", "traits": ["gore"], "late_traits": null}'
-    assert read_gold(release, no_late_ones).late == {"u7": ()}
 
 
 def test_the_gold_of_another_release_is_refused(release, rows):
@@ -231,39 +223,27 @@ def test_what_lists_were_refilled_with_is_taken_out_again(release, folder):
     assert data.drop_refills([rows[0] | {"refilled": 4}], release.items) == []
 
 
+def test_a_file_of_a_spreadsheet_is_read_and_one_in_another_encoding_is_named(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "u7"}\r\n{"id": "u8"}\r\n')  # the byte order mark is no part of a line
+    assert [row for _, row in data.jsonl(path)] == [{"id": "u7"}, {"id": "u8"}]
+    path.write_bytes('{"id": "u7"}'.encode("utf-16"))
+    for file, problem in ((path, "not UTF-8"), (tmp_path / "no", "No such file")):
+        with pytest.raises(TrainingError, match=rf"cannot be read: [^':]*{problem}[^:]*: expected JSON lines in UTF-8"):
+            list(data.jsonl(file))
+
+
+def test_nobody_is_trained_on_or_judged_by_a_request_whose_sensitivity_is_open(monkeypatch):
+    """Reviewers differ on it and nobody has ruled: it counted as somebody without a sensitivity."""
+    table = [{"conversation": name, "condition": name} for name in ("own_words", "open", "none")]
+    monkeypatch.setattr(data, "_table", lambda *_: table)
+    kept = data.rows("releases/1.0.0", "grpo", "test")
+    assert [row["conversation"] for row in kept] == ["own_words", "none"]
+    assert data.open_requests("releases/1.0.0", "test") == {"open"}
+
+
 def test_the_first_rows_are_of_each_condition():
     table = [{"condition": name, "k": n} for n, name in enumerate(["none"] * 5 + ["own_words"] + ["injected"] * 4)]
     # one of own_words, and two of each other condition; the first five alone would all be without a sensitivity
     assert [row["k"] for row in data.balance_conditions(table, 5)] == [0, 1, 5, 6, 7]
     assert data.balance_conditions(table, None) == table
-
-
-def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path):
-    """Some editors and spreadsheets write one. `screen` took such a file, and `evaluate` said that it is not JSON."""
-    path = tmp_path / "mine.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"id": "u7"}\r\n{"id": "u8"}\r\n')
-    assert [row for _, row in data.jsonl(path)] == [{"id": "u7"}, {"id": "u8"}]
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"), [(None, "No such file"), ('{"id": "u7"}'.encode("utf-16"), "not UTF-8")]
-)
-def test_a_file_that_cannot_be_read_is_named_with_what_to_give(tmp_path, content, problem):
-    path = tmp_path / "mine.jsonl"
-    if content:
-        path.write_bytes(content)
-    with pytest.raises(
-        TrainingError, match=rf"jsonl: cannot be read: [^':]*{problem}[^:]*: expected JSON lines in UTF-8: s"
-    ):
-        list(data.jsonl(path))
-
-
-def test_nobody_is_trained_on_or_judged_by_a_request_whose_sensitivity_is_open(monkeypatch) -> None:
-    """Reviewers differ on it and nobody has ruled: it counted as somebody without a sensitivity."""
-    table = [{"conversation": name, "condition": name} for name in ("own_words", "open", "none", "injected")]
-    monkeypatch.setattr(data, "_table", lambda *_: table)
-    assert [row["conversation"] for row in data.rows("releases/1.0.0", "grpo", "test")] == [
-        "own_words",
-        "none",
-        "injected",
-    ]

@@ -67,28 +67,19 @@ def test_a_command_says_that_it_is_at_work_before_its_first_stage(monkeypatch: p
     assert command("memory", "--config", "tiny").returncode == 0 and lines[0] == "memory: at work for 1 s"
 
 
-@pytest.mark.parametrize(
-    ("words", "files"),
-    [
-        ("safecrs evaluate --predictions mine.jsonl --release release --output", {"report.json", "users.jsonl"}),
-        ("preferences release", {"train.jsonl", "validation.jsonl"}),
-    ],
-)
-def test_who_stops_reading_loses_nothing(words: str, files: set[str], release, tmp_path: Path) -> None:
+def test_who_stops_reading_loses_nothing(release, tmp_path: Path) -> None:
     """`evaluate ... | true` used to end in a traceback before report.json was written."""
     reads, pipe = os.pipe()
     os.close(reads)
     answers_of(release, "u7", "u8")
-    arguments = [sys.executable, "-m", *f"training.{words} out".split()]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    try:
-        process = subprocess.run(
-            arguments, stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
-        )
-    finally:
-        os.close(pipe)
+    words = "-m training.safecrs evaluate --predictions mine.jsonl --release release --output out".split()
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.run(
+        [sys.executable, *words], stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=env
+    )
+    os.close(pipe)
     assert (process.returncode, faults(process.stderr)) == (141, [])
-    assert {file.name for file in (tmp_path / "out").iterdir()} >= files
+    assert {file.name for file in (tmp_path / "out").iterdir()} >= {"report.json", "users.jsonl"}
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +193,6 @@ def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path, alone) -
     fixed = ("--release", folder / "release", "--model", folder / "runs" / "start")
     process = command("sft", *fixed, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
     assert process.returncode == 1 and "no_such_argument" in process.stderr
-    process = command("sft", *fixed, "--output", folder / "runs" / "safe_sft", "--model", folder / "typo")
-    assert process.returncode == 1 and "typo: cannot be loaded" in process.stderr
     assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
 
 
@@ -249,31 +238,14 @@ def test_help_needs_no_torch() -> None:
     assert process.returncode == 0 and "evaluate" in process.stdout
 
 
-def test_help_names_the_configs_and_refers_to_nothing_else(capsys) -> None:
-    """The help of `run` said `as above` of an option that no other option stood above."""
-    pages = {}
-    for verb in ("sft", "run", "evaluate"):
-        with pytest.raises(SystemExit):
-            safecrs.main([verb, "--help"])
-        pages[verb] = " ".join(capsys.readouterr().out.split())
-    assert all("as above" not in page and "(may be repeated)" in page for page in pages.values())
-    assert all("--seed SEED of all that is drawn at random (default 0)" in page for page in pages.values())
-    assert "sft_raw, student, tiny (default sft)" in pages["sft"] and "for models" not in pages["evaluate"]
-
-
-def test_a_seed_that_no_generator_takes_is_said(capsys) -> None:
-    words = ["sft", "--release", "r", "--output", "o", "--model", "m", "--seed"]
+def test_a_seed_that_no_generator_takes_is_said_and_each_predictions_option_adds_its_files(capsys) -> None:
+    words = "evaluate --release r --output o --predictions a b --predictions c --seed".split()
     for word in ("-1", "4294967296", "x"):
         with pytest.raises(SystemExit):
             safecrs.parser().parse_args([*words, word])
         assert "argument --seed" in capsys.readouterr().err
-    assert safecrs.parser().parse_args([*words, "7"]).seed == 7
-
-
-def test_each_predictions_option_adds_its_files() -> None:
-    """The first file was passed over without a word."""
-    words = "evaluate --release r --output o --predictions a b --predictions c".split()
-    assert safecrs.parser().parse_args(words).predictions == ["a", "b", "c"]
+    args = safecrs.parser().parse_args([*words, "7"])
+    assert (args.seed, args.predictions) == (7, ["a", "b", "c"])
 
 
 def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -306,10 +278,8 @@ def test_an_output_that_is_a_file_is_one_line(release, capsys) -> None:
 def test_requests_that_are_looked_at_alone_are_of_the_release(release, tmp_path: Path, capsys) -> None:
     fixed = ("--output", tmp_path / "out", "--predictions", answers_of(release, "u7"))
     (chosen := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
-    nothing = "there is nothing to judge in the requests of test that were asked for"
-    for name, message in ((chosen, nothing), (tmp_path / "no", "cannot be read")):
-        assert evaluated(release, *fixed, "--only", name) == 1
-        assert message in (printed := capsys.readouterr().err) and printed.count("\n") == 1
+    assert evaluated(release, *fixed, "--only", chosen) == 1
+    assert "nothing to judge in the requests of test that were asked for" in capsys.readouterr().err
     chosen.write_text('{"id": "u7"}\n')  # u8 has no answer, and needs none
     assert evaluated(release, *fixed, "--only", chosen) == 0
     assert evaluated(release, *fixed[:2], "--model", "tiny", "--only", chosen) == 1
