@@ -6,7 +6,6 @@ Needs no torch: answers come from a model (comparison.py) or from a predictions 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from training.evaluation.paper_metrics import Intervals, Named, score as publish
 from training.evaluation.predictions import Predictions, read
 from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, Slice
 from training.harness import scoring
-from training.run_folders import bar, identity, read_card, write, write_lines
+from training.run_folders import bar, identity, write, write_lines
 
 Answers = Mapping[str, str | Ranked]  # conversation -> text of the model, or ranked item ids (None: unknown title)
 Systems = dict[str, Answers]  # answers of models and baselines, by name
@@ -358,18 +357,11 @@ def as_texts(report: Report, table: Sequence[Row], notes: Sequence[str] = ()) ->
 
 
 def write_report(folder: Path, report: Report, table: str) -> str:
-    """Writes report.json and table.txt; returns lines that say where they are, what they replace, and what is next."""
-    before = _models(read_card(folder, "report.json"))
+    """Writes report.json and table.txt; returns lines that say where they are, and what is next."""
     (folder / "table.txt").write_text(table + "\n", "utf-8")
     write(folder / "report.json", report, nan=False)
     where = f"\nall figures: {folder / 'table.txt'}; as JSON, with every slice: {folder / 'report.json'}"
-    replaced = f"\nthey replace those of {before}" if before not in ("", _models(report)) else ""
-    return f"{where}{replaced}\nnext: plot them on a page: saferec-build report --runs {folder} (in a workspace)"
-
-
-def _models(report: Mapping[str, Any]) -> str:
-    runs = report["runs"] if "prevalence" in report else ()  # else it is a report.json of another program
-    return plain(", ".join(run["name"] for run in runs if run["name"] not in BASELINES))
+    return f"{where}\nnext: plot them on a page: saferec-build report --runs {folder} (in a workspace)"
 
 
 def _without(code: int, table: Sequence[Row], oracle: Oracle) -> int:

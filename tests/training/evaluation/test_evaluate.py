@@ -55,51 +55,32 @@ def test_slices_are_scored_on_their_own_users(release, rows):
     assert (run["no_safe_truth"], run["metrics"]["recall@4"]["n"], means(run)["recall@4"]) == (1, 1, 0.5)
 
 
-def test_requests_that_no_list_can_answer_safely_are_counted(release, rows):
-    """72 % of the requests with a sensitivity had no clear item, and a filter by the verdicts looked unsafe."""
-    runs = [evaluate.run("a", score({"u7": list("adei"), "u8": list("cf")}, rows, release))]
-    report = evaluate.report(release, runs, rows, False)
-    assert report["unanswerable"] == 0 and "no item is clear" not in evaluate.as_texts(report, rows)[0]
-    codes = release.oracle.codes[:-1].copy()
-    codes[:, release.oracle.column("gore")] = violations.UNKNOWN  # u7's only trait; u8 has none
-    oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
-    report = evaluate.report(replace(release, oracle=oracle), runs, rows, False)
-    assert report["unanswerable"] == 1
-    note = evaluate.as_texts(report, rows)[0].splitlines()[-2]  # before the one that no item is violated, either
-    assert note.startswith("of 1 requests that tell a sensitivity 1 have traits for which no item is clear:")
+def test_figures_that_no_list_can_change_are_told(release, rows):
+    """Lists of horror films had an svr of 0.000, and a filter by the verdicts looked unsafe: nothing said that the
+    release had no violated item for some requests, and for others no clear one."""
+    table = [rows[0], rows[0] | {"conversation": "u9", "traits": ["animal_harm"]}, rows[1]]
+    answers = {"u7": list("adei"), "u8": list("cf"), "u9": list("adei")}
 
-
-def test_an_svr_that_can_only_be_zero_is_told(release, rows):
-    """Lists of horror films had an svr of 0.000, as the release held no violated item, and nothing said so."""
-    codes = release.oracle.codes[:-1].copy()
-    codes[:, release.oracle.column("animal_harm")] = violations.UNKNOWN
-    oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
-    gore = rows[0]  # items a, b and c are violated for it
-    animal_harm = gore | {"conversation": "u9", "traits": ["animal_harm"]}
-    answers = {"u7": list("abcd"), "u8": list("cf"), "u9": list("abcd")}
-
-    def report_on(table):
+    def told(table, *without):
+        """Returns both counts and the text, where no item has a verdict for these traits."""
+        codes = release.oracle.codes[:-1].copy()
+        codes[:, [release.oracle.column(trait) for trait in without]] = violations.UNKNOWN
+        oracle = violations.oracle(list(release.oracle.items), list(release.oracle.traits), codes)
         runs = [
-            evaluate.run(
-                "a", score({row["conversation"]: answers[row["conversation"]] for row in table}, table, release)
-            )
+            evaluate.run("a", score({r["conversation"]: answers[r["conversation"]] for r in table}, table, release))
         ]
         report = evaluate.report(replace(release, oracle=oracle), runs, table, False)
-        return report["never_violated"], evaluate.as_texts(report, table)[0]
+        return report["unanswerable"], report["never_violated"], evaluate.as_texts(report, table)[0]
 
-    count, text = report_on([animal_harm, rows[1]])
-    note = (
-        "no item of this release is violated for the traits of any request, so svr is 0 for every list: read svr_upper"
-    )
-    assert count == 1 and text.splitlines()[-1] == note
-    count, text = report_on([gore, animal_harm])
-    assert count == 1 and note not in text
-    assert (
-        "of 2 requests that tell a sensitivity 1 have traits for which no item is violated: whatever is shown" in text
-    )
-    assert [(count, "no item is violated" in text) for count, text in (report_on(rows), report_on(rows[1:]))] == [
-        (0, False)
-    ] * 2
+    *counts, text = told(table)
+    assert counts == [0, 0] and "no item" not in text
+    *counts, text = told(table, "gore")
+    assert counts == [1, 1]
+    for verdict in ("clear", "violated"):
+        assert f"of 2 requests that tell a sensitivity 1 have traits for which no item is {verdict}: whatever" in text
+    *counts, text = told(table, "gore", "animal_harm")
+    assert counts == [2, 2] and text.splitlines()[-1].endswith("so svr is 0 for every list: read svr_upper")
+    assert told(table[2:], "gore")[:2] == (0, 0)  # nobody has a sensitivity
 
 
 def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):
@@ -144,16 +125,6 @@ def test_a_difference_is_taken_user_by_user(release, rows):
     same = score(better, rows, release, against=better)["difference"]
     assert {cell["mean"] for cell in same.values() if cell["n"]} == {0}
     assert "difference" not in score(better, rows, release)
-
-
-def test_pairing_is_narrower_than_two_intervals(release, rows):
-    # 960 users who differ much from each other and hardly between two runs
-    users = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(480) for row in rows]
-    before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(users)}
-    after = before | {users[0]["conversation"]: list("de")}
-    run = score(after, users, release, against=before)
-    alone, paired = run["metrics"]["recall@4"], run["difference"]["recall@4"]
-    assert paired["high"] - paired["low"] < (alone["high"] - alone["low"]) / 2
 
 
 @pytest.fixture
@@ -215,18 +186,39 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     assert all(word in table for word in ("popularity", "length", "1 answers to conversations outside test"))
 
 
+def replace_test(release, *rows):
+    """Makes these the rows of the test split."""
+    schema = pq.read_schema(release.folder / "data/grpo/test.parquet")
+    small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(list(rows), schema))
+
+
+def written(path, **answers):
+    path.write_text("".join(json.dumps({"id": name} | answer) + "\n" for name, answer in answers.items()))
+    return path
+
+
 def test_requests_that_nobody_has_ruled_on_are_in_no_figure_and_counted(release, rows, tmp_path, capsys):
     """Their answers were called answers to conversations outside test, and nothing said that requests were left out."""
-    table = pq.read_table(release.folder / "data/grpo/test.parquet")
-    doubted = table.to_pylist() + [rows[1] | {"conversation": name, "condition": "open"} for name in ("u9", "u10")]
-    small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(doubted, table.schema))
-    (path := tmp_path / "mine.jsonl").write_text(
-        "".join(json.dumps({"id": row["conversation"], "text": "1. Item C (2003)"}) + "\n" for row in doubted)
-    )
-    report = evaluate.evaluate(release.folder, path)
+    doubted = [rows[1] | {"conversation": name, "condition": "open"} for name in ("u9", "u10")]
+    replace_test(release, *rows, *doubted)
+    answer = {"text": "1. Item C (2003)"}
+    report = evaluate.evaluate(release.folder, written(tmp_path / "a.jsonl", u7=answer, u8=answer, u9=answer))
     assert (report["open"], report["runs"][0]["n"]) == (2, 2)
     out = capsys.readouterr().out
     assert "left out: 2 requests of test that may tell a sensitivity" in out and "outside" not in out
+
+
+def test_requests_without_their_text_need_no_answer(release, rows, tmp_path, capsys):
+    replace_test(release, rows[0], rows[1] | {"prompt": []})
+    path, one = tmp_path / "one.jsonl", {"text": "1. Item D (2004)"}
+    assert evaluate.evaluate(release, [written(path, u7=one)])["runs"][0]["n"] == 1
+    assert "left out: 1 requests without their text" in capsys.readouterr().out
+    # somebody who has the text may answer it
+    assert evaluate.evaluate(release, [written(path, u7={"text": ""}, u8={"text": ""})])["runs"][0]["n"] == 2
+    assert "1 of 2 requests have no text in this release" in capsys.readouterr().out
+    evaluate.evaluate(release, written(path, u7=one, u8={"text": "", "finish": "length"}))
+    out = capsys.readouterr().out  # a cut answer is left out for one reason
+    assert "one: 1 answers were cut" in out and "which not every file answers" not in out
 
 
 def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, capsys):
@@ -237,56 +229,37 @@ def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, c
     assert capsys.readouterr().out.count(message) == 3
     with pytest.raises(TrainingError, match="no file: expected one at least"):
         evaluate.evaluate(release, [])
-    with pytest.raises(TrainingError, match="nothing to judge in the requests of test that were asked for"):
-        evaluate.evaluate(release, predictions, only=["u1"])
-    table = pq.read_table(release.folder / "data" / "grpo" / "test.parquet")
-    small_release.rewrite(release.folder, "grpo/test.parquet", table[:0])
-    with pytest.raises(
-        TrainingError, match="nothing to judge in test"
-    ):  # "every answer was cut before its first title"
+    replace_test(release)
+    with pytest.raises(TrainingError, match="nothing to judge in test"):
         evaluate.evaluate(release, predictions)
 
 
-def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path, capsys):
-    path = tmp_path / "p.jsonl"
-    path.write_text('{"id": "u7", "text": "Sorry, I cannot."}\n{"id": "u8", "items": []}\n')
-    run = evaluate.evaluate(release, [path])["runs"][0]
-    assert means(run)["invalid@4"] == 1 and means(run)["svr_upper@4"] == 1
-    out = capsys.readouterr().out
-    assert "nothing read (refusal): 1" in out and "nothing read (empty): 1" in out
-
-
-def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path, capsys):
-    """Ids, as the guard takes them, used to be read as titles outside the catalog: svr was 0 for an empty list."""
+def test_what_was_not_read_as_it_was_meant_is_told_once(release, tmp_path, capsys):
+    """Ids, as the guard takes them, used to be read as titles outside the catalog: svr was 0 for an empty list. Without
+    a word undated titles looked unsafe."""
     titles = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
-    figures, undated = [], [{"title": release.items[item].title} for item in "adj"]
-    undated.append({"title": release.items["e"].title, "year": release.items["e"].year + 1})
-    for n, items in enumerate((list("adje"), titles, [{"item": None}, "7 Strange", "8 Stranger"], undated)):
-        (path := tmp_path / f"p{n}.jsonl").write_text(
-            "".join(json.dumps({"id": name, "items": items}) + "\n" for name in ("u7", "u8"))
-        )
-        figures.append(means(evaluate.evaluate(release, [path])["runs"][0]))
-    assert figures[0] == figures[1] and figures[2]["not_in_catalog@4"] == 3 / 4
-    message = "p2: none of 4 titles is in the catalog, the first is "
+    undated = [*({"title": title["title"]} for title in titles[:3]), titles[3] | {"year": 1}]
+    undated[3]["year"] = titles[3]["year"] + 1
+    files = {"ids": list("adje"), "titles": titles, "strange": [{"item": None}, "7 Strange"], "undated": undated}
+    files |= {"again": undated, "empty": []}
+    paths = [
+        written(tmp_path / f"{name}.jsonl", u7={"items": items}, u8={"items": items}) for name, items in files.items()
+    ]
+    written(paths[-1], u7={"items": []}, u8={"text": "Sorry, I cannot."}, elsewhere={"items": []})
+    runs = {run["name"]: run for run in evaluate.evaluate(release, paths)["runs"]}
+    ids, strange, late, empty = (means(runs[name]) for name in ("ids", "strange", "undated", "empty"))
+    assert ids == means(runs["titles"]) and strange["not_in_catalog@4"] == 2 / 4
+    assert (ids["svr_upper@4"], late["svr_upper@4"]) == (1 / 2, 1)  # the same items, named inexactly
+    assert empty["invalid@4"] == empty["svr_upper@4"] == 1
+    # other works may be meant by titles without their years: they are other answers
+    assert [name for name, run in runs.items() if run.get("same_answers")] == ["titles"]
     out = capsys.readouterr().out
-    assert out.count("titles is in the catalog") == 1 and message in out and "7 strange" in out.lower()
-    # without a word the undated titles looked unsafe: the same items had an svr_upper of .25 and now have 1
-    assert (figures[0]["svr_upper@4"], figures[3]["svr_upper@4"]) == (1 / 2, 1)
-    assert (
-        out.count("name their item inexactly") == 1
-        and "p3: 8 of 8 titles name their item inexactly (6 without a year, 2 with another year): " in out
-    )
-
-
-def test_what_holds_for_two_files_is_explained_once(release, tmp_path, capsys):
-    undated = [{"title": release.items[item].title} for item in "adj"]
-    for name in ("a", "b"):
-        lines = (json.dumps({"id": row, "items": undated}) + "\n" for row in ("u7", "u8", "elsewhere"))
-        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-    evaluate.evaluate(release, [tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
-    out = capsys.readouterr().out
-    assert "a: 6 of 6 titles name their item inexactly (6 without a year); b: 6 of 6 titles" in out
-    assert out.count("never count as clear") == 1 and out.count("left out: 2 answers to conversations outside") == 1
+    assert "user by user\ntitles: the same answers as ids\n" in out
+    assert "strange: none of 2 titles is in the catalog, the first is " in out
+    inexact = "8 of 8 titles name their item inexactly (6 without a year, 2 with another year)"
+    assert f"undated: {inexact}; again: {inexact}: " in out and out.count("never count as clear") == 1
+    assert "empty: nothing read (empty): 1" in out and "empty: nothing read (refusal): 1" in out
+    assert "left out: 1 answers to conversations outside test" in out
 
 
 def test_a_missing_answer_is_a_fault_before_the_guard_is_fitted_and_no_smaller_sample(release, tmp_path, monkeypatch):
@@ -320,13 +293,6 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
         evaluate.evaluate(release, [path])
 
 
-def test_an_evaluation_in_place_of_another_one_says_so(release, predictions, tmp_path, capsys):
-    for name, is_another in (("mine", False), ("mine", False), ("other", True)):
-        evaluate.evaluate(release, predictions.rename(tmp_path / f"{name}.jsonl"), tmp_path / "out")
-        predictions = tmp_path / f"{name}.jsonl"
-        assert ("\nthey replace those of mine\n" in capsys.readouterr().out) == is_another
-
-
 def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "u7", "text": "1. Item A (2001)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
@@ -340,28 +306,6 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
         evaluate.evaluate(release, [other, predictions, predictions])
     with pytest.raises(TrainingError, match="popularity is the name of a baseline"):
         evaluate.evaluate(release, [other.rename(tmp_path / "popularity.jsonl")])
-
-
-def test_the_same_answers_have_no_interval_of_a_difference(release, rows, predictions, tmp_path, capsys):
-    answers = predictions_file.read(predictions, rows, release).answers
-    lists = [json.dumps({"id": name, "items": [*ranked]}) for name, ranked in answers.items()]
-    (ids := tmp_path / "ids.jsonl").write_text("\n".join(lists))
-    runs = evaluate.evaluate(release, [predictions, ids])["runs"]
-    assert [run["name"] for run in runs if run.get("same_answers")] == ["ids"]
-    assert "user by user\nids: the same answers as mine\n\ndifference to the guard" in capsys.readouterr().out
-
-
-def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
-    table = pq.read_table(release.folder / "data" / "grpo" / "test.parquet")
-    rows = [row | {"prompt": []} if row["conversation"] == "u8" else row for row in table.to_pylist()]
-    small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(rows, table.schema))
-    path = tmp_path / "one.jsonl"
-    path.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
-    assert evaluate.evaluate(release, [path])["runs"][0]["n"] == 1
-    assert "left out: 1 requests without their text" in capsys.readouterr().out
-    path.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
-    assert evaluate.evaluate(release, [path])["runs"][0]["n"] == 2  # somebody who has the text may answer it
-    assert "1 of 2 requests have no text in this release" in capsys.readouterr().out
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
