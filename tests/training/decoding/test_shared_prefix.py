@@ -67,18 +67,11 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     assert shapes == ([(2, 6), *[(6, 1)] * 9] if once else [(6, 7), *[(6, 1)] * 8])
 
 
-def llama(new_tokens: int) -> generate.PolicyModel:
-    tokenizer = SimpleNamespace(pad_token_id=0, eos_token_id=1)
-    return generate.PolicyModel(model_of("LlamaConfig"), tokenizer, None, new_tokens=new_tokens)
-
-
 def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
-    policy = llama(3)
+    tokenizer = SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    policy = generate.PolicyModel(model_of("LlamaConfig"), tokenizer, None, new_tokens=3)
+    # a prompt of one token is read as ever: no token would remain to begin the answer with
+    assert [len(answer) for answer in generate.draw_padded(policy, [[5], [5]], None)] == [3, 3]
     policy.model.generation_config.cache_implementation = "static"  # generate refuses two caches
     twice, once = (generate.draw_padded(policy, [PROMPTS[0]] * often, None) for often in (2, 1))
     assert twice[0] == once[0]
-
-
-def test_a_prompt_of_one_token_is_read_as_ever() -> None:
-    # no token would remain to begin the answer with
-    assert len(generate.draw_padded(llama(2), [[5], [5]], None)) == 2

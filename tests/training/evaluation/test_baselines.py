@@ -94,13 +94,6 @@ def test_an_injected_row_is_no_second_person(release, rows, train, ranker):
     repeated = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
     lists = baselines.answers(ranker, release, [*train, *repeated], rows, [])
     assert lists == baselines.answers(ranker, release, train, rows, []) and lists["popularity"]["u7"] == list("afbc")
-
-
-def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train, ranker):
-    labels = data.labels_of(release.folder, "test")
-    answers = baselines.answers(ranker, release, train, rows, labels)
-    assert tuple(answers) == baselines.NAMES and {len(a) for lists in answers.values() for a in lists.values()} == {4}
+    assert tuple(lists) == baselines.NAMES and {len(a) for each in lists.values() for a in each.values()} == {4}
     # clear for gore and not seen, a film: d e f h i
-    for name in ("retrieval_filter", "popularity_filter"):
-        assert set(answers[name]["u7"]) <= set("defhi")
-    assert set(answers["popularity"]["u7"]) & set("abc")
+    assert {*lists["retrieval_filter"]["u7"], *lists["popularity_filter"]["u7"]} <= set("defhi")

@@ -63,6 +63,8 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
 
 def test_a_fitted_guard_can_be_kept_for_the_next_process(guard):
     copy = pickle.loads(pickle.dumps(guard))
+    shown = "Guard(small 1.0.0, 12 items, caution 0.0, traits: gore, animal_harm, spiders_snakes)"  # also in a notebook
+    assert repr(copy) == shown and len(repr(copy.release)) < 300
     request = new_request(HINTS["gore"])
     assert copy.heard([request]) == [["gore"]] and copy.protect([["a"]], [request]) == guard.protect([["a"]], [request])
 
@@ -78,6 +80,8 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
     assert unchanged == ranked  # no trait was heard
     assert guard.protect([["a"]], [sensitive])[0][0] in "defghi"
     assert guard.protect([["k", "l"]], [sensitive]) == [["k"]]  # games: no film fills the list
+    seen_all = new_request("x", "gore", [*"defghi"], "film")
+    assert guard.protect([["a", "b"]], [seen_all]) == [[]]  # nothing else is known to be clear
     with pytest.raises(SafeRecError, match="none of 1 entries is an item of the release, the first is 'Item A"):
         guard.protect([["Item A (2001)", None]], [plain])
     with pytest.raises(SafeRecError, match="2 lists and 1 requests: expected one request"):
@@ -122,11 +126,6 @@ def test_titles_are_no_ids_of_what_was_seen(guard):
         "A film of no release", 1990, "film"
     )  # who has seen only such films is refused nothing
     assert unknown is None and guard.protect([["a"]], [new_request("x", "gore", [unknown])])[0]
-
-
-def test_a_list_is_empty_where_nothing_is_known_to_be_clear(guard):
-    seen = [*"defghi"]  # all films that are clear for gore
-    assert guard.protect([["a", "b"]], [new_request("x", "gore", seen, "film")]) == [[]]
 
 
 def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
@@ -182,12 +181,6 @@ def test_each_part_that_takes_long_is_shown(release, rows, monkeypatch):
         ("guard, caution", "request"): [(2, 2)],
         ("lists", "request"): [(2, 2)],
     }
-
-
-def test_a_notebook_shows_it_in_one_line(guard):
-    guard = dataclasses.replace(guard, caution=0.5)
-    assert repr(guard) == "Guard(small 1.0.0, 12 items, caution 0.5, traits: gore, animal_harm, spiders_snakes)"
-    assert len(repr(guard.release)) < 300 and str(guard.release.folder) in repr(guard.release)
 
 
 def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(release, guard):

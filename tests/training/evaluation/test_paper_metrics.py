@@ -31,27 +31,9 @@ def test_what_has_no_truth_no_list_or_no_year():
     assert hits([("Big", 1988), ("Alien", 1979)], [("Big", None), ("Alien", 1979)]) == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("line", "title"),
-    [
-        *((f"{mark}Alien (1979)", "Alien") for mark in ("1. ", "2) ", "- ", "### ", "1、 ", "3. - ", "* 4 - ")),
-        *(
-            (f"1. {o}Alien{c} (1979), a film", "Alien")
-            for o, c in (("**", "**"), ("_", "_"), ("'", "'"), ('**"', '"**'))
-        ),
-        *(('"Alien (1979)"', "Alien"), ("Alien (cut) (1979)", "Alien"), ("Seen (1986) Alien (1979)", "Seen")),
-        *(("Try Saw, Hostel (1979)", "Try Saw, Hostel"), ("1.Alien (1979)", "1.Alien"), ("alien (1979)", "alien")),
-        *((line, None) for line in ("Alien", "Alien [1979]", "Alien, 1979", "Alien(1979)", "(1979)", "", "* ")),
-    ],
-)
-def test_one_dated_title_is_read_a_line(line, title):
-    assert [name for name, _ in read(line)] == ([] if title is None else [title])
-
-
 def test_what_stands_in_a_solution_is_the_answer():
     text = "Alien (1979)\n<solution>\n1. Heat (1995)\n\nBig (1988)</solution> Saw (2004)"
     assert read(text) == [("Heat", 1995), ("Big", 1988)]
-    assert read("<SOLUTION>Heat (1995)</SOLUTION>") == [("<SOLUTION>Heat", 1995)]
     assert read(" " * 20_000 + "\n" * 9) == []
 
 

@@ -73,12 +73,8 @@ def test_count_wants_k_distinct_known_unseen_items(judged):
     # 4 of 4; 3; a repeat; g was seen; an unknown title; j is in the catalogue, although its verdict is unknown
     values = rewards.count(judged("defh", "def", "deff", "defg", ["d", "e", "f", "title:x"], "defj"))
     np.testing.assert_allclose(values, [1, 3 / 4, 3 / 4, 3 / 4, 3 / 4, 1])
-
-
-def test_count_falls_past_the_target_too(judged):
-    # 5 items: 1 - 1/4; 8: 0; 9 is no worse than no item
-    values = rewards.count(judged("defhi", "defhikab", "defhikabc", "defhhhhh"))
-    np.testing.assert_allclose(values, [3 / 4, 0, 0, 0])
+    # past the target it falls: 5 items: 1 - 1/4; 8: 0; 9 is no worse than no item
+    np.testing.assert_allclose(rewards.count(judged("defhi", "defhikab", "defhikabc", "defhhhhh")), [3 / 4, 0, 0, 0])
 
 
 def test_an_answer_without_items_has_the_worst_of_each(judged):
@@ -146,17 +142,6 @@ def test_an_unsafe_item_beside_the_list_costs_as_one_at_the_first_rank(rows, rew
     texts = [listed, f"{listed}\nAlso worth a look:\n- Item B (2002)", f"{listed}\nI left out Item B (2002): its gore."]
     for row, expected in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: no trait
         assert rewarded(row, texts, Weights(lam=2))["safety"] == expected
-
-
-def test_answers_may_come_as_item_tokens(release, rows):
-    tokens = {10: "d", 11: "e", 12: "f", 13: "h"}
-
-    def read(completions, completion_ids, **_):
-        return [[tokens[i] for i in ids if i in tokens] for ids in completion_ids]
-
-    relevance, _, count = rewards.functions(read, release.oracle, 4)
-    keywords = columns(rows[:1]) | {"completions": [""], "completion_ids": [[10, 11, 12, 13, 2]]}
-    assert relevance(**keywords) == [1.0] and count(**keywords) == [1.0]
 
 
 L = small_release.listed

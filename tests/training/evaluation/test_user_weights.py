@@ -53,19 +53,6 @@ def test_requests_of_one_conversation_are_one_user(release, rows):
     assert published["svr@4"]["n"] == 2
 
 
-def test_intervals_hold_where_people_ask_several_times():
-    """Three equal requests of each of 80 people: an interval over rows covered the truth in .77 of such worlds."""
-    random, covered = np.random.default_rng(0), {"rows": 0, "users": 0}
-    rows = [{"conversation": f"{n}-{turn}", "traits": [], "made_from": str(n)} for n in range(80) for turn in range(3)]
-    alone = [row | {"made_from": None} for row in rows]
-    for _ in range(200):
-        values = {"svr_upper@10": np.repeat(random.beta(0.5, 2, 80), 3)}
-        for name, table in (("rows", alone), ("users", rows)):
-            cell = user_weights.figures(values, table, draws=1)["svr_upper@10"]
-            covered[name] += cell["low"] <= 0.2 <= cell["high"]
-    assert covered["rows"] < 170 and covered["users"] >= 184  # .92: two standard errors below .95
-
-
 def test_one_request_a_person_is_as_it_was():
     random = np.random.default_rng(0)
     rows = [{"conversation": f"{n % 7}-{n}"} for n in range(300)]
