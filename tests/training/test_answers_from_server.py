@@ -95,6 +95,8 @@ def test_a_server_is_evaluated(model, release, tmp_path, monkeypatch, capsys) ->
     small_release.sum_up(manifest.parent)
     assert main(words) == 0
     assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
+    assert main([*words, "--set", "max_tokens=4096"]) == 0  # nor do those to requests with other settings
+    assert len(model.seen) == 6 and model.seen[-1][0]["max_tokens"] == 4096
     assert "sk-secret" not in capsys.readouterr().out
 
 
@@ -120,29 +122,16 @@ def test_what_newer_models_refuse_by_name_is_said_in_their_way(model, rows, path
         model.ask(rows, path.with_name("b"), how=server.request_options(["temperature=0.6"]))
 
 
-def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch) -> None:
-    limit = {"temperature": 0, "max_completion_tokens": 4096}
-    assert server.request_options(["max_completion_tokens=4096"]).body == limit
+def test_a_request_is_what_was_set(model, rows, path, monkeypatch) -> None:
     monkeypatch.setenv("GATEWAY_KEY", "gk$secret")  # a $ inside a value is not expanded
-    assert server.request_options(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
-
-
-@pytest.mark.slow
-def test_a_request_is_what_was_set(model, release, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("GATEWAY_KEY", "gk-secret")
-    fixed = ["--release", str(release.folder), "--server", model.url, "--model", "m", "--output", str(tmp_path / "out")]
-    options = ["prompt=Name {k} films {plainly}.", "max_tokens=8192", "top_p=0.95", "headers={api-key: $GATEWAY_KEY}"]
-    options += ["chat_template_kwargs={enable_thinking: false}", "timeout=7"]
-    settings = [word for option in options for word in ("--set", option)]
-    assert main(["evaluate", *fixed, *settings]) == 0
+    options = ["prompt=Name {k} films {plainly}.", "max_completion_tokens=8192", "headers={api-key: $GATEWAY_KEY}"]
+    how = server.request_options([*options, "chat_template_kwargs={enable_thinking: false}", "timeout=7"])
+    model.ask(rows[:1], path, how=how)
     payload, _ = model.seen[0]
-    assert payload["messages"][0]["content"] == "Name 4 films {plainly}." and model.keys[0] == "gk-secret"
-    expected = {"temperature": 0, "max_tokens": 8192, "top_p": 0.95, "chat_template_kwargs": {"enable_thinking": False}}
-    assert {name: payload[name] for name in payload if name not in ("model", "messages")} == expected
-    (answers,) = (tmp_path / "out").glob("m@*.jsonl")
-    assert "gk-secret" not in answers.read_text()
-    settings[3] = "max_tokens=16384"  # answers to requests with other settings do not count
-    assert main(["evaluate", *fixed, *settings]) == 0 and len(model.seen) == 4
+    assert payload.pop("messages")[0]["content"] == "Name 4 films {plainly}." and how.timeout == 7
+    expected = {"temperature": 0, "max_completion_tokens": 8192, "chat_template_kwargs": {"enable_thinking": False}}
+    assert payload == expected | {"model": "m"}
+    assert model.keys[0] == "gk$secret" and "gk$" not in path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -265,6 +254,10 @@ def test_a_request_that_is_refused_is_an_answer_of_its_own(model, rows, path) ->
     assert {row["id"] for row in answers} == {row["conversation"] for row in table}
     assert sorted(row["refused"] for row in answers if "refused" in row) == [400, 403, 422]
     assert all((row["text"] == "") == ("refused" in row) for row in answers)
+    model.replies = [400] * 20  # a server that refuses everything is asked no further
+    with pytest.raises(TrainingError, match="refused with 400"):
+        model.ask(table, path.with_name("none"))
+    assert len(model.seen) < 20 + 20 and path.with_name("none").read_text() == ""
 
 
 def test_refusals_of_a_key_at_its_limit_are_no_answers(rows, path) -> None:
@@ -295,20 +288,6 @@ def test_refusals_of_a_key_at_its_limit_are_no_answers(rows, path) -> None:
             statuses()
         turn, refused = itertools.count(1), range(1, 2)  # the key works again, and the last request is moderated
         assert statuses() == [None] * 19 + [403]
-
-
-@pytest.mark.slow
-def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(model, rows, path) -> None:
-    table = [{**rows[0], "conversation": f"c{n}"} for n in range(200)]
-    model.replies = [400] * 200
-    with pytest.raises(TrainingError, match="refused with 400"):
-        model.ask(table, path)
-    assert len(model.seen) < 100 and path.read_text() == ""
-    # the same where it has answered before, for example when an account has run out of credit
-    model.replies = [200, *[400] * 200]
-    with pytest.raises(TrainingError, match="refused with 400"):
-        model.ask(table, path)
-    assert len(path.read_text().splitlines()) <= server.AT_ONCE
 
 
 def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(model, rows, path, monkeypatch) -> None:
