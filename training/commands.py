@@ -30,7 +30,6 @@ STAGES = {"sft_raw": "sft_raw", "sft": "sft", "gdpo": None, "student": "guard"} 
 
 
 def run(args: argparse.Namespace) -> None:
-    """Trains all four models and writes the report."""
     by_stage = {stage: settings.read(args.config, changes, stage) for stage, changes in _changes(args.changes).items()}
     _refuse_unlike(args.config, by_stage)
     if args.processes > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -112,7 +111,6 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def _from_server(args: argparse.Namespace, release: data.Release) -> Path:
-    """Asks a model behind a server, and returns the path of its predictions file."""
     how = server.request_options(args.changes)
     table = data.with_prompt(data.rows(release.folder, "grpo", "test"), release)
     server.refuse_remote(args.server, len(table), args.allow_remote)
@@ -142,7 +140,6 @@ def _run(args: argparse.Namespace) -> Run:
 
 
 def plan(args: argparse.Namespace) -> None:
-    """Prints the GPU memory that a recipe would need, by formula."""
     model_config = settings.file(args.config)[1].get("shape")
     if not model_config:
         raise TrainingError(f"{args.config}: no shape: expected the sizes of the model's config.json in the recipe")

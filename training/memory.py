@@ -73,7 +73,6 @@ class Shape:
 
 
 def shape(facts: Mapping[str, JsonValue]) -> Shape:
-    """Returns the shape in a config.json or a recipe."""
     facts = {"num_key_value_heads": facts.get("num_attention_heads")} | dict(facts)
     sizes = {field.name: facts[field.name] for field in fields(Shape) if field.name in facts}
     try:

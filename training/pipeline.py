@@ -65,7 +65,6 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
-    """Trains a stage of Safe-GDPO from a model, usually a Safe-SFT one."""
     _check(run, "gdpo", settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 

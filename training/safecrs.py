@@ -57,7 +57,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_stage(sub: argparse.ArgumentParser, stage: str) -> None:
-    """Adds the arguments of `sft` or `gdpo`."""
     note = "what an untrained model with item tokens needs is made beside it, in `start`"
     _add_folders(sub, f"new folder for the model, or one to go on with; {note}")
     _add_start(sub)

@@ -174,7 +174,6 @@ def evaluate(
 def _files(
     predictions: Path | str | Sequence[Path | str], table: Sequence[Row], release: Release
 ) -> dict[str, Predictions]:
-    """Reads the predictions files by the names of their runs."""
     paths = [predictions] if isinstance(predictions, Path | str) else [*predictions]
     if not paths:
         raise TrainingError("predictions: no file: expected one at least")
