@@ -9,9 +9,7 @@ answers do not fit into memory at once: --prompts 2 --set gradient_accumulation_
 
 MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
 N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
-the square), d width, V vocabulary. `mfu_done` counts what is really computed: TRL does not store logits and computes
-them again in the backward pass, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V; with
-gradient checkpointing the layers are computed a second time, 2 N and 2 L h s more.
+the square), d width, V vocabulary. What is computed a second time, and what an adapter saves, is not counted.
 """
 
 import argparse
@@ -107,10 +105,7 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
     speed = given.batch * args.gradient_accumulation_steps * given.length / seconds
     figures = {"seconds_per_step": seconds, "tokens_per_second": speed, "memory_gib": peaks.most}
     if peak:
-        extra = 2 if args.gradient_checkpointing else 0
-        weights_done, head = (4, 6) if given.lora else (6, 8)
-        figures["mfu"] = speed * flops(parts, given.length, 6, 6, 6) / peak
-        figures["mfu_done"] = speed * flops(parts, given.length, weights_done + extra, 6 + extra, head) / peak
+        figures["mfu"] = speed * flops(parts, given.length) / peak
     return figures
 
 
@@ -168,9 +163,6 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     peaks.take()
     figures: dict[str, Any] = {f"{name}_seconds": value for name, value in seconds.items()}
     figures |= {"memory_gib": peaks.most, "default_rollout_memory_gib": default_peaks.most}
-    figures |= {f"{name}_share": seconds[name] / seconds["step"] for name in ("rollout", "reward", "update")}
-    answers = args.generation_batch_size * clock.often("rollout", given.steps)
-    figures |= {"rollout_tokens_per_second": answers * given.answer_length / seconds["rollout"]}
     return figures | {"default_rollout_seconds": default_seconds, "rollout_ratio": default_seconds / seconds["rollout"]}
 
 
@@ -191,14 +183,9 @@ class Clock:
 
     def of(self, name: str, steps: int) -> float:
         """Seconds per step over the last `steps` of a training: those before are for warming up."""
-        return sum(self.spans[name][-self._last(name, steps) :]) / steps
-
-    def often(self, name: str, steps: int) -> float:
-        """Spans per step: a rollout may serve several steps, and a step may have several passes."""
-        return self._last(name, steps) / steps
-
-    def _last(self, name: str, steps: int) -> int:
-        return max(1, round(len(self.spans[name]) * steps / (WARM + steps)))
+        # a rollout may serve several steps, and a step may have several passes
+        last = max(1, round(len(self.spans[name]) * steps / (WARM + steps)))
+        return sum(self.spans[name][-last:]) / steps
 
 
 def _steps(clock: Clock) -> Any:
@@ -276,10 +263,9 @@ def sizes(model: Any) -> dict[str, int]:
     return parts | {"d": config.hidden_size, "V": config.vocab_size}
 
 
-def flops(parts: dict[str, int], length: int, weights: int, attention: int, head: int) -> float:
-    """FLOPs of training on one token; how many times N, L h s and the LM head count."""
-    total = weights * parts["N"] + head * parts["d"] * parts["V"] + attention * parts["L"] * parts["h"] * length
-    return float(total)
+def flops(parts: dict[str, int], length: int) -> float:
+    """FLOPs of training on one token."""
+    return 6.0 * (parts["N"] + parts["d"] * parts["V"] + parts["L"] * parts["h"] * length)
 
 
 def tokenizer() -> Any:

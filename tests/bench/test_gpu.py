@@ -18,11 +18,7 @@ TINY = ["--shape", "tiny", "--lora", "2", *SMALL]
 
 def test_the_formula_by_hand() -> None:
     # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800
-    # frozen: 4*10 + 240 + 6*8*100 = 40 + 240 + 4800; attention has no weights, so none of it is saved
-    parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
-    assert gpu.flops(parts, 5, 6, 6, 6) == 5100 and gpu.flops(parts, 5, 4, 6, 6) == 5080
-    # checkpointed, the layers once more: 2*10 + 2*2*4*5 = 100
-    assert gpu.flops(parts, 5, 6, 8, 6) == 5180
+    assert gpu.flops({"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}, 5) == 5100
 
 
 def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +45,5 @@ def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: p
     assert report["sft"]["seconds_per_step"] == 401 and report["sft"]["tokens_per_second"] == 4 * 2 * 16 / 401
     gdpo = report["gdpo"]
     assert (gdpo["step_seconds"], gdpo["rollout_seconds"], gdpo["update_seconds"]) == (411, 10, 401)
-    assert gdpo["rollout_tokens_per_second"] == 4 * 2 * 12 / 10
-    assert report["sft"]["mfu"] > report["sft"]["mfu_done"] > 0
-    assert sum(gdpo[f"{name}_share"] for name in ("rollout", "reward", "update")) == pytest.approx(1)
+    assert report["sft"]["mfu"] > 0
     assert gdpo["rollout_ratio"] == gdpo["default_rollout_seconds"] / gdpo["rollout_seconds"]
