@@ -3,15 +3,11 @@
 import math
 import random
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from saferec_builder.core import oracle as violations
-from saferec_builder.core.oracle import UNKNOWN, VIOLATED
 from saferec_builder.scoring.metrics import columns, judge
-from tests.worlds import small_release
 from training.data import Item, Release
 from training.evaluation import evaluate, paper_metrics as compat
 from training.evaluation.paper_metrics import hits, read, user
@@ -48,20 +44,6 @@ def test_an_unknown_title_is_safe_and_a_wrong_year_is_the_first_of_its_title(rel
     bad = {"2000": {"gore": 1.0}, "1984": {}, "2002": {"gore": 0.1}}
     dunes = compat.Catalogue({item.id: item for item in films.values()}, bad)
     assert [dunes.violates(("Dune", year), ["gore"]) for year in (2001, 2003, 1985, 1950)] == [True, False, False, True]
-
-
-def test_the_paper_counts_by_risk_and_not_by_our_verdict(release, rows):
-    # a: a weak guide alone, risk .7, our verdict unknown; b: votes alone, our verdict violated, the paper's risk .5;
-    # c: .66 is the threshold itself. u7 (gore) is shown a b c d: the paper counts a and c, 2 of 4; we count b and d
-    codes = np.array([[VIOLATED if item in "bd" else UNKNOWN] * 3 for item in release.items], np.int8)
-    release = replace(
-        release,
-        oracle=violations.oracle(list(release.items), list(release.oracle.traits), codes),
-        risks={item: {"gore": risk} for item, risk in zip(release.items, (0.7, 0.5, 0.66, *[0.0] * 9), strict=True)},
-    )
-    assert compat.score({"u7": small_release.listed("abcd")}, rows[:1], release)["svr@4"]["mean"] == 2 / 4
-    judged = judge([list("abcd")], columns(rows[:1]), release.oracle, 4)
-    assert judged.violated.tolist() == [[False, True, False, True]]
 
 
 def test_figures_of_a_predictions_file(release, tmp_path, capsys):
