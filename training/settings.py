@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from saferec_builder.core.errors import TrainingError, near
 from saferec_builder.core.json_value import JsonValue
@@ -28,9 +28,10 @@ Arguments = TypeVar("Arguments", bound="TrainingArguments")
 class Ours:
     """The settings under `saferec`, with their defaults."""
 
-    rows: str = "sft"  # config of the release to learn lists from, or `guard`: lists made by the guard
+    # config of the release to learn lists from, or `guard`: lists made by the guard
+    rows: Literal["sft", "sft_raw", "guard"] = "sft"
     refill: bool = True  # whether to learn lists that lost unsafe items as refilled to k (true) or shortened
-    prefer: str = "safe"  # how the best checkpoint on validation is chosen: see decoding/validation_scores.py
+    prefer: Literal["safe", "raw"] = "safe"  # how the best checkpoint is chosen: see decoding/validation_scores.py
     checks: int = 2  # number of validation checks during training
     validate: int = 700  # rows of the validation split that each check uses
     thin: float = 0.0  # share of prompt words hidden from a model with item tokens
@@ -40,11 +41,12 @@ class Ours:
     lora: int = 0  # rank of an adapter (LoRA) to train instead of all weights; 0: none
     lam: float = 1.0  # rewards.Weights.lam; mode gdpo normalises it away: there `reward_weights` weighs safety
     rho: float = 1.0
-    mode: str = "gdpo"  # how rewards become advantages: see trainers/advantages.py
+    mode: Literal["gdpo", "grpo"] = "gdpo"  # how rewards become advantages: see trainers/advantages.py
     clip: float = 0.0  # largest absolute value of an advantage; 0: no limit
-    credit: str = "sequence"  # one advantage for an answer, or one for each rank
-    rewards: str = "ours"  # ours, or the paper's for comparison
-    items: str = "text"  # how a model without item tokens answers: text, added item tokens, or text under a trie
+    credit: Literal["sequence", "rank"] = "sequence"  # one advantage for an answer, or one for each rank
+    rewards: Literal["ours", "paper"] = "ours"  # ours, or the paper's for comparison
+    # how a model without item tokens answers: text, added item tokens, or text under a trie
+    items: Literal["text", "tokens", "trie"] = "text"
     mask: bool = True  # whether a model with item tokens is constrained by decoding/constrained.py
     new_tokens: int = 256  # length of an answer if decoding is free
     batch: int = 256  # prompts per batch of answers
@@ -53,14 +55,7 @@ class Ours:
 
 
 DEFAULTS: dict[str, JsonValue] = asdict(Ours())
-ONE_OF = {
-    "rows": ("sft", "sft_raw", "guard"),
-    "prefer": ("safe", "raw"),
-    "mode": ("gdpo", "grpo"),
-    "credit": ("sequence", "rank"),
-    "rewards": ("ours", "paper"),
-    "items": ("text", "tokens", "trie"),
-}
+ONE_OF = {f.name: get_args(f.type) for f in fields(Ours) if get_origin(f.type) is Literal}
 COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")  # arguments of TRL, from 1
 LARGEST = 2**20  # bytes of a config: YAML is read slowly
 ODD = (ValueError, TypeError, RecursionError)  # a reader of YAML raises these for odd dates, keys and nesting
