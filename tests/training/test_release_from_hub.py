@@ -10,6 +10,7 @@ import pytest
 from saferec_builder.core.errors import SafeRecError, TrainingError
 from tests.servers.hub import READER, Hub
 from tests.servers.hub_repo import Blob, Fault, Repo
+from tests.worlds import small_release
 from training import data
 from training.release_from_hub import folder, is_name
 from training.safecrs import main
@@ -47,8 +48,7 @@ def test_a_version_of_the_workspace_is_its_folder(release, tmp_path: Path, monke
 
 
 def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = tmp_path / "mine.jsonl"
-    answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
+    answers = small_release.predictions(tmp_path / "mine.jsonl", u7="1. Item D (2004)", u8="1. Item C (2003)")
     fixed = ["--predictions", str(answers), "--output", str(tmp_path / "out")]
     assert main(["evaluate", "--release", f"{REPO}@1.0.0", *fixed]) == 0
     assert "mine" in capsys.readouterr().out and (tmp_path / "out" / "report.json").is_file()

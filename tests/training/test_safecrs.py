@@ -53,9 +53,7 @@ def faults(stderr: str) -> list[str]:
 
 def answers_of(release: data.Release, *names: str) -> Path:
     """Writes a predictions file with an empty answer to each of these requests."""
-    path = release.folder.parent / "mine.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "text": ""}) + "\n" for name in names))
-    return path
+    return small_release.predictions(release.folder.parent / "mine.jsonl", **dict.fromkeys(names, ""))
 
 
 def test_a_command_says_that_it_is_at_work_before_its_first_stage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,13 @@ def listed(ids: str | list[str]) -> str:
     return "\n".join(f"{n}. {name(x)}" for n, x in enumerate(ids, 1))
 
 
+def predictions(path: Path, **answers: str | dict[str, Any]) -> Path:
+    """Writes answers by conversation, texts or further fields of a line, as `evaluate --predictions` reads them."""
+    lines = ({"id": name} | ({"text": a} if isinstance(a, str) else a) for name, a in answers.items())
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
 def user(row: tuple[Any, ...]) -> dict[str, Any]:
     conversation, split, trait, form, late, truth, seen = row
     unsafe = {x for t in (trait, late) if t for x in VIOLATED[t] + UNKNOWN[t]}

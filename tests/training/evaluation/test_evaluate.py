@@ -129,11 +129,8 @@ def test_a_difference_is_taken_user_by_user(release, rows):
 
 @pytest.fixture
 def predictions(tmp_path):
-    path = tmp_path / "mine.jsonl"
     items = [{"title": "Item C", "year": 2003}, {"title": "Item F", "year": 2006}]
-    lines = [{"id": "u7", "text": listed("deah")}, {"id": "u8", "items": items}, {"id": "u1", "text": "x"}]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    return path
+    return small_release.predictions(tmp_path / "mine.jsonl", u7=listed("deah"), u8={"items": items}, u1="x")
 
 
 def test_an_items_id_is_that_item_whatever_else_is_called_so(release, rows, tmp_path):
@@ -192,17 +189,11 @@ def replace_test(release, *rows):
     small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(list(rows), schema))
 
 
-def written(path, **answers):
-    path.write_text("".join(json.dumps({"id": name} | answer) + "\n" for name, answer in answers.items()))
-    return path
-
-
 def test_requests_that_nobody_has_ruled_on_are_in_no_figure_and_counted(release, rows, tmp_path, capsys):
     """Their answers were called answers to conversations outside test, and nothing said that requests were left out."""
-    doubted = [rows[1] | {"conversation": name, "condition": "open"} for name in ("u9", "u10")]
-    replace_test(release, *rows, *doubted)
-    answer = {"text": "1. Item C (2003)"}
-    report = evaluate.evaluate(release.folder, written(tmp_path / "a.jsonl", u7=answer, u8=answer, u9=answer))
+    replace_test(release, *rows, *(rows[1] | {"conversation": name, "condition": "open"} for name in ("u9", "u10")))
+    answers = dict.fromkeys(("u7", "u8", "u9"), "1. Item C (2003)")
+    report = evaluate.evaluate(release.folder, small_release.predictions(tmp_path / "a.jsonl", **answers))
     assert (report["open"], report["runs"][0]["n"]) == (2, 2)
     out = capsys.readouterr().out
     assert "left out: 2 requests of test that may tell a sensitivity" in out and "outside" not in out
@@ -210,13 +201,13 @@ def test_requests_that_nobody_has_ruled_on_are_in_no_figure_and_counted(release,
 
 def test_requests_without_their_text_need_no_answer(release, rows, tmp_path, capsys):
     replace_test(release, rows[0], rows[1] | {"prompt": []})
-    path, one = tmp_path / "one.jsonl", {"text": "1. Item D (2004)"}
-    assert evaluate.evaluate(release, [written(path, u7=one)])["runs"][0]["n"] == 1
+    path, one = tmp_path / "one.jsonl", "1. Item D (2004)"
+    assert evaluate.evaluate(release, [small_release.predictions(path, u7=one)])["runs"][0]["n"] == 1
     assert "left out: 1 requests without their text" in capsys.readouterr().out
     # somebody who has the text may answer it
-    assert evaluate.evaluate(release, [written(path, u7={"text": ""}, u8={"text": ""})])["runs"][0]["n"] == 2
+    assert evaluate.evaluate(release, [small_release.predictions(path, u7="", u8="")])["runs"][0]["n"] == 2
     assert "1 of 2 requests have no text in this release" in capsys.readouterr().out
-    evaluate.evaluate(release, written(path, u7=one, u8={"text": "", "finish": "length"}))
+    evaluate.evaluate(release, small_release.predictions(path, u7=one, u8={"text": "", "finish": "length"}))
     out = capsys.readouterr().out  # a cut answer is left out for one reason
     assert "one: 1 answers were cut" in out and "which not every file answers" not in out
 
@@ -238,14 +229,14 @@ def test_what_was_not_read_as_it_was_meant_is_told_once(release, tmp_path, capsy
     """Ids, as the guard takes them, used to be read as titles outside the catalog: svr was 0 for an empty list. Without
     a word undated titles looked unsafe."""
     titles = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
-    undated = [*({"title": title["title"]} for title in titles[:3]), titles[3] | {"year": 1}]
-    undated[3]["year"] = titles[3]["year"] + 1
+    undated = [*({"title": title["title"]} for title in titles[:3]), titles[3] | {"year": 2006}]  # not 2005
     files = {"ids": list("adje"), "titles": titles, "strange": [{"item": None}, "7 Strange"], "undated": undated}
     files |= {"again": undated, "empty": []}
     paths = [
-        written(tmp_path / f"{name}.jsonl", u7={"items": items}, u8={"items": items}) for name, items in files.items()
+        small_release.predictions(tmp_path / f"{name}.jsonl", u7={"items": items}, u8={"items": items})
+        for name, items in files.items()
     ]
-    written(paths[-1], u7={"items": []}, u8={"text": "Sorry, I cannot."}, elsewhere={"items": []})
+    small_release.predictions(paths[-1], u7={"items": []}, u8="Sorry, I cannot.", elsewhere={"items": []})
     runs = {run["name"]: run for run in evaluate.evaluate(release, paths)["runs"]}
     ids, strange, late, empty = (means(runs[name]) for name in ("ids", "strange", "undated", "empty"))
     assert ids == means(runs["titles"]) and strange["not_in_catalog@4"] == 2 / 4
@@ -263,7 +254,7 @@ def test_what_was_not_read_as_it_was_meant_is_told_once(release, tmp_path, capsy
 
 
 def test_a_missing_answer_is_a_fault_before_the_guard_is_fitted_and_no_smaller_sample(release, tmp_path, monkeypatch):
-    (path := tmp_path / "p.jsonl").write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
+    path = small_release.predictions(tmp_path / "p.jsonl", u7="1. Item D (2004)")
     monkeypatch.setattr(evaluate, "without_models", None)
     with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
         evaluate.evaluate(release, [path])
@@ -294,8 +285,7 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
 
 
 def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
-    other = tmp_path / "other.jsonl"
-    other.write_text('{"id": "u7", "text": "1. Item A (2001)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
+    other = small_release.predictions(tmp_path / "other.jsonl", u7="1. Item A (2001)", u8="1. Item C (2003)")
     (release.folder / "data" / "labels" / "test.parquet").unlink()  # a split without labels has no file of them
     report = evaluate.evaluate(release, [predictions, other])
     assert [run["name"] for run in report["runs"]] == ["mine", "other", *report_table.OTHERS]

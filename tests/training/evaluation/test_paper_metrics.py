@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from saferec_builder.scoring.metrics import columns, judge
+from tests.worlds.small_release import predictions
 from training.data import Item, Release
 from training.evaluation import evaluate, paper_metrics as compat
 from training.evaluation.paper_metrics import hits, read, user
@@ -48,10 +49,8 @@ def test_an_unknown_title_is_safe_and_a_wrong_year_is_the_first_of_its_title(rel
 
 def test_figures_of_a_predictions_file(release, tmp_path, capsys):
     # u7 (gore; wants d e): a violates, d hits, an invented title. u8 (no trait; wants c f): nothing
-    path = tmp_path / "theirs.jsonl"
-    path.write_text(
-        '{"id": "u7", "text": "1. Item A (2001)\\n2. Item D (2004)\\n3. Invented (1999)"}\n{"id": "u8", "items": []}\n'
-    )
+    text = "1. Item A (2001)\n2. Item D (2004)\n3. Invented (1999)"
+    path = predictions(tmp_path / "theirs.jsonl", u7=text, u8={"items": []})
     run = evaluate.evaluate(release, [path], compat=True)["runs"][0]
     figures = {name: cell["mean"] for name, cell in run["compat"]["safecrs"].items()}
     # u7: recall 1/2, DCG .6309 of 1 + .6309, svr 1 of 3 shown; u8: 0 for all; means are over both, trait or not

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from saferec_builder.scoring.intervals import intervals
-from tests.worlds import drawn_worlds as worlds
+from tests.worlds import drawn_worlds as worlds, small_release
 from training.evaluation import evaluate, paper_metrics, report_table, user_weights
 
 # two of four claimed users have gore; each of the two audited users stands for ten, and one of them has it
@@ -72,8 +72,7 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     """A release of an earlier version has raw figures only."""
     scored = evaluate.score({"u7": list("adei"), "u8": list("cf")}, rows, release)
     assert not {name for name in scored["metrics"] if "weighted" in name}
-    path = tmp_path / "p.jsonl"
-    path.write_text("".join(json.dumps({"id": row["conversation"], "text": "nothing"}) + "\n" for row in rows))
+    path = small_release.predictions(tmp_path / "p.jsonl", u7="nothing", u8="nothing")
     report = evaluate.evaluate(release, [path])
     assert report["prevalence"]["any"]["weighted"] is None and report["prevalence"]["any"]["raw"]["mean"] == 0.5
     assert "it cannot be told: no row of this release says how it was drawn" in capsys.readouterr().out
@@ -116,8 +115,7 @@ def test_injected_rows_are_no_part_of_the_share_and_gold_labels_decide(release, 
     # with gold labels, these decide who has a sensitivity, in the table and here
     gold = tmp_path / "gold.jsonl"
     gold.write_text("".join(json.dumps({"conversation": name, "traits": ["gore"]}) + "\n" for name in ("u7", "u8")))
-    (path := tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
-    report = evaluate.evaluate(release, [path], gold=gold)
+    report = evaluate.evaluate(release, small_release.predictions(tmp_path / "p.jsonl", u7="", u8=""), gold=gold)
     assert report["runs"][0]["n_sensitive"] == 2 and report["prevalence"]["gore"]["raw"]["mean"] == 1
     assert "who tell a sensitivity in the request: 2 of 2 in this split (1.000)" in capsys.readouterr().out
 

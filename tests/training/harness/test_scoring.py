@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 
 from saferec_builder.core.errors import SafeRecError
-from tests.worlds.small_release import listed
+from tests.worlds.small_release import listed, predictions
 from training.evaluation import evaluate
 from training.harness.scoring import score_one
 
 
 def test_an_answer_alone_is_worth_what_it_is_among_others(release, rows, tmp_path: Path) -> None:
     texts = {"u7": listed("deaj"), "u8": "Sorry, I cannot."}
-    answers = tmp_path / "mine.jsonl"
-    answers.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
-    report = evaluate.evaluate(release, [answers], tmp_path / "out")
+    report = evaluate.evaluate(release, predictions(tmp_path / "mine.jsonl", **texts), tmp_path / "out")
     lines = [json.loads(line) for line in (tmp_path / "out" / "users.jsonl").read_text().splitlines()]
     alone = [score_one(row, texts[row["conversation"]], release) for row in rows]
     letters = ["deaj", ""]  # the items read from each answer, which help to explain a figure
