@@ -100,18 +100,6 @@ def test_a_server_is_evaluated(model, release, tmp_path, monkeypatch, capsys) ->
     assert "sk-secret" not in capsys.readouterr().out
 
 
-def test_an_evaluation_that_takes_long_says_where_it_stands(model, release, tmp_path, monkeypatch, capsys) -> None:
-    bars.steps_take(30.0, monkeypatch)
-    fixed = ["--release", str(release.folder), "--server", model.url, "--model", "m"]
-    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
-    out, err = capsys.readouterr()
-    (request_line, *lines), (path,) = err.splitlines(), (tmp_path / "out").glob("m@*.jsonl")
-    assert request_line == f"{path.stem[:-7]}: 1 of 2 answers, about 30 s left" and ", about" not in out
-    steps = "guard, hearing: 1 of 2 traits|guard, caution: 1 of 2 requests|guard, answers: 1 of 2 requests|retrieval: "
-    steps += "1 of 2 requests|retrieval_blind: 1 of 2 requests|scores: 1 of 8 systems|scores: 2 of 8 systems"
-    assert [line.rpartition(",")[0] for line in lines][:7] == steps.split("|")
-
-
 def test_what_newer_models_refuse_by_name_is_said_in_their_way(model, rows, path) -> None:
     model.bars = ["max_tokens", "temperature"]
     answers = model.ask(rows, path)
