@@ -83,7 +83,7 @@ def test_the_papers_rewards_and_what_they_cannot_see(release, rows):
     assert rewards["count"] == [2, 2, -2, 2, -2 * 1 / 4]  # repeats and inventions count
 
 
-# --- 21 ways to write a list, compared with a restatement of the published scripts ------------------------------------
+# --- 22 ways to write a list, compared with a restatement of the published scripts ------------------------------------
 
 FILMS = [
     *(("The Matrix", 1999), ("A Star Is Born", 1937), ("A Star Is Born", 1954), ("Star Is Born", 2018), ("Heat", 1995)),
@@ -112,6 +112,7 @@ STYLES = {
     "mixed": lambda n, t, y: [f"{n}. **{t}** ({y})", f"## {t} ({y})", f"{t}, {y}", f"* _{t}_ ({y}): {t}"][n % 4],
     "another title": lambda n, t, y: f"{n}. **{t} (also (far) known)** ({y})",
     "other numbers": lambda n, t, y: f"{n}、 {t}  ({y})\r",
+    "marks in turn": lambda n, t, y: f"### * {n} - {n}. **{t}** ({y})",
     "two on a line": lambda n, t, y: f"{t} ({y}), {t} ({y})",
 }
 AROUND = {"solution": "<solution>\n%s\n</solution>\nEnjoy (2020)!", "intro": "Sure (2021)! Here:\n\n%s\n\nBye."}
