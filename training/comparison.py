@@ -50,10 +50,8 @@ def report(
     names = models if published else ()
     written = {name: paper_metrics.written(answers_by_model[name], release.items) for name in names}
     runs = evaluate.compare(release, table, answers_by_model, run.gold, by_system, written)
-    gold_table, seconds = with_gold(table, release.oracle, run.gold), {n: c["seconds"] for n, c in run.cards.items()}
-    full_report = evaluate.report(
-        release, runs, gold_table, run.gold is not None, chosen.name if chosen else None, seconds
-    )
+    gold_table = with_gold(table, release.oracle, run.gold)
+    full_report = evaluate.report(release, runs, gold_table, run.gold is not None, chosen.name if chosen else None)
     full, short = evaluate.as_texts(full_report, gold_table, [f"chosen on validation: {chosen}"] if chosen else [])
     if run.cards:  # else a model is only evaluated, perhaps in its own folder, which has a card
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})

@@ -52,7 +52,7 @@ def score(
     svr_true@k is the share that truly violates, if the gold has the items: svr <= svr_true <= svr_upper unless a
     source was wrong. Rows with weights have weighted figures, too (user_weights.py).
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
-    n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
+    n, n_sensitive   users; with a trait
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
     everyone     if the gold has slices: {"n", "metrics"} of all users, and their "difference"
     difference   with `against`: like metrics, of these answers minus those, per user, with the `detectable` difference
@@ -72,7 +72,6 @@ def score(
         "metrics": user_weights.figures(values, table, main),
         "n": users(main),
         "n_sensitive": users(main & ~np.isnan(values[f"svr@{release.k}"])),
-        "no_safe_truth": users(main) - users(main & ~np.isnan(values[f"recall@{release.k}"])),
         "slices": {name: part(mask) for name, mask in _slices(table).items()},
     }
     if "everyone" in masks:
@@ -314,7 +313,6 @@ def report(
     table: Sequence[Row],
     gold: bool,
     chosen: str | None = None,
-    seconds: Mapping[str, float] | None = None,
 ) -> Report:
     """Returns the content of report.json. table: the rows as scored, with the gold if there is one. chosen: the run
     that validation preferred."""
@@ -329,7 +327,6 @@ def report(
         "never_violated": _without(VIOLATED, table, release.oracle),
         "open": len(open_requests(release.folder, "test")),
         "chosen": chosen,
-        "seconds": dict(seconds or {}),
     }
 
 

@@ -31,7 +31,6 @@ class Slice(TypedDict):
 
 class Scored(Slice):
     n_sensitive: int
-    no_safe_truth: int
     slices: dict[str, Slice]
     everyone: NotRequired[Slice]  # if the gold has slices, which `metrics` leave out
 
@@ -57,7 +56,6 @@ class Report(TypedDict):
     never_violated: int  # requests with traits that no item of the release is violated for
     open: int  # requests of the split that are in no figure: nobody knows whether they tell a sensitivity
     chosen: str | None
-    seconds: dict[str, float]
 
 
 def show(runs: Sequence[Result], k: int) -> str:

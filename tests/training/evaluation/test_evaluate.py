@@ -40,7 +40,7 @@ def test_text_and_ids_score_alike(release, rows):
     # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; no trait
     assert (figures["recall@4"], figures["svr@4"], figures["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
     assert (figures["duplicate@4"], figures["not_in_catalog@4"], figures["length"]) == (1 / 8, 0, 3.5)
-    assert (by_id["n"], by_id["n_sensitive"], by_id["no_safe_truth"]) == (2, 1, 0)
+    assert (by_id["n"], by_id["n_sensitive"]) == (2, 1)
     assert figures["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
 
 
@@ -50,9 +50,9 @@ def test_slices_are_scored_on_their_own_users(release, rows):
     assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
     none = run["slices"]["condition=none"]
     assert none["n"] == 1 and none["metrics"]["recall@4"]["mean"] == 0 and none["metrics"]["svr@4"]["mean"] is None
-    rows[0] |= {"safe_truth": []}  # such a user is left out of recall, and counted
+    rows[0] |= {"safe_truth": []}  # such a user is left out of recall
     run = score({"u7": list("de"), "u8": list("c")}, rows, release)
-    assert (run["no_safe_truth"], run["metrics"]["recall@4"]["n"], means(run)["recall@4"]) == (1, 1, 0.5)
+    assert (run["n"], run["metrics"]["recall@4"]["n"], means(run)["recall@4"]) == (2, 1, 0.5)
 
 
 def test_figures_that_no_list_can_change_are_told(release, rows):
@@ -301,7 +301,7 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
     run = evaluate.run("x", score({"u7": [], "u8": []}, rows[1:], release))
     for chosen in ("safe_sft", "safe_gdpo"):
-        report = evaluate.report(release, [run], rows, True, chosen, {"sft": 1.5})
+        report = evaluate.report(release, [run], rows, True, chosen)
         write(tmp_path / "report.json", report, nan=False)
     text = (tmp_path / "report.json").read_text()
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True

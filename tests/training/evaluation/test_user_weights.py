@@ -35,7 +35,7 @@ def test_requests_of_one_conversation_are_one_user(release, rows):
     table += [plain, plain | {"conversation": "x", "made_from": "u8", "condition": "injected", "traits": ["gore"]}]
     lists = {row["conversation"]: list("defg") for row in table} | {"u7-1": list("aefg")}
     scored = evaluate.score(lists, table, release, against={name: list("defg") for name in lists})
-    assert (scored["n"], scored["n_sensitive"], scored["no_safe_truth"]) == (2, 2, 0)
+    assert (scored["n"], scored["n_sensitive"]) == (2, 2)
     assert {name: part["n"] for name, part in scored["slices"].items()}["condition=own_words"] == 1
     for name, share in (("any_violated@4", 1 / 3), ("svr@4", 1 / 12)):  # a third of u7's requests, no other user
         cell, apart = scored["metrics"][name], scored["difference"][name]
