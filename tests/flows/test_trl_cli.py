@@ -1,4 +1,5 @@
-"""TRL trains on a release: its unchanged commands run on the configs `sft` and `grpo`, with rewards by name."""
+"""TRL trains on a release: its unchanged commands run on the configs `sft` and `grpo`, with rewards by name, and on the
+pairs that training.preferences writes."""
 
 import json
 import os
@@ -10,7 +11,7 @@ import pytest
 
 from tests import ROOT
 from tests.worlds import small_release
-from training import data
+from training import data, preferences
 from training.decoding import generate
 from training.models import tiny
 
@@ -27,6 +28,7 @@ WAYS = {
         *("--multi_objective_aggregation", "normalize_then_sum", "--reward_funcs"),
         *(f"training.trl_rewards.{name}" for name in NAMES),
     ],
+    "dpo": "--learning_rate 0.01 --dataset_test_split validation --eval_strategy steps --eval_steps 2".split(),
 }
 
 
@@ -36,7 +38,12 @@ def test_trl_trains_on_a_release(way: str, tmp_path: Path) -> None:
     (tmp_path / "start").mkdir()
     tiny.make(tmp_path / "start", release, data.rows(release.folder, "grpo", "train"))
     command = [str(Path(sys.executable).with_name("trl")), way, "--model_name_or_path", str(tmp_path / "start")]
-    command += ["--dataset_name", str(release.folder), "--dataset_config", way, "--output_dir", str(tmp_path / "out")]
+    command += ["--output_dir", str(tmp_path / "out"), "--dataset_name"]
+    if way == "dpo":
+        preferences.write(release, tmp_path / "pairs")
+        command += [str(tmp_path / "pairs")]
+    else:
+        command += [str(release.folder), "--dataset_config", way]
     command += "--max_steps 2 --per_device_train_batch_size 2 --logging_steps 1".split() + WAYS[way]
     command += "--bf16 false --gradient_checkpointing false --use_cpu true --report_to none".split()
     settings = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
@@ -46,10 +53,13 @@ def test_trl_trains_on_a_release(way: str, tmp_path: Path) -> None:
     state = json.loads(next((tmp_path / "out").glob("checkpoint-*/trainer_state.json")).read_text())
     assert state["global_step"] == 2
     logs = [line for line in state["log_history"] if "loss" in line]
-    if way == "sft":
-        assert all(line["loss"] > 0 for line in logs)
-        start, end = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
-        assert any(not torch.equal(start[name], end[name]) for name in start)
-    else:
+    if way == "grpo":
         means = [line[f"rewards/{name}/mean"] for line in logs for name in NAMES]
         assert len(logs) == 2 and all(-9 < mean <= 1 for mean in means) and any(means)
+        return
+    start, end = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
+    assert any(not torch.equal(start[name], end[name]) for name in start) and all(line["loss"] > 0 for line in logs)
+    if way == "dpo":
+        # before the first step the model is its own reference: both log ratios are 0, -log sigmoid(0) = log 2 = .6931
+        assert logs[0]["loss"] == pytest.approx(0.6931, abs=1e-3)
+        assert any("eval_loss" in line for line in state["log_history"])

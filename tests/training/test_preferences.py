@@ -1,17 +1,12 @@
-"""Pairs of a safe list and a raw one, and TRL's own, unchanged `trl dpo` trained on them."""
+"""Pairs of a safe list and a raw one; flows/test_trl_cli.py trains on them."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import ROOT
-from tests.worlds import chat_model
 from tests.worlds.small_release import listed
 from training import data, preferences
 
@@ -62,27 +57,3 @@ def test_what_cannot_be_written_is_one_line(release, pairs: Path, capsys) -> Non
     with pytest.raises(data.TrainingError, match="no pair in train"):
         preferences.write(replace(release, manifest={**release.manifest, "k": 9}), pairs.parent / "none")
     assert not (pairs.parent / "none").exists()
-
-
-@pytest.mark.training
-def test_trl_dpo_trains_on_the_pairs(pairs: Path, tmp_path: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    texts = [m["content"] for pair in lines(pairs / "train.jsonl") for m in pair["prompt"] + pair["chosen"]]
-    chat_model.write(tmp_path / "start", texts)
-    command = [str(Path(sys.executable).with_name("trl")), "dpo", "--model_name_or_path", str(tmp_path / "start")]
-    command += ["--dataset_name", str(pairs), "--output_dir", str(tmp_path / "out"), "--learning_rate", "0.01"]
-    command += "--dataset_test_split validation --eval_strategy steps --eval_steps 2 --max_steps 2".split()
-    command += "--per_device_train_batch_size 2 --logging_steps 1 --bf16 false --gradient_checkpointing false".split()
-    command += "--use_cpu true --report_to none".split()
-    env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=os.environ | env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    state = json.loads((tmp_path / "out" / "checkpoint-2" / "trainer_state.json").read_text())
-    losses = [line["loss"] for line in state["log_history"] if "loss" in line]
-    # before the first step the model is its own reference: both log ratios are 0, -log sigmoid(0) = log 2 = .6931
-    assert state["global_step"] == 2 and losses[0] == pytest.approx(0.6931, abs=1e-3)
-    assert any("eval_loss" in line for line in state["log_history"])
-    start, end = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("start", "out"))
-    assert any(not torch.equal(start[name], end[name]) for name in start)
