@@ -168,6 +168,7 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     assert [run["name"] for run in report["runs"]] == ["mine", "guard", "oracle_filter", *baselines.NAMES]
     assert report["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
     assert (report["k"], report["gold"], report["chosen"]) == (4, False, None)
+    assert not any("compat" in run for run in report["runs"])  # the paper's figures are asked for
     by_name = {run["name"]: means(run) for run in report["runs"]}
     mine, filtered, popular = by_name["mine"], by_name["oracle_filter"], by_name["popularity"]
     assert (mine["svr@4"], mine["recall@4"]) == (1 / 4, 1) and (filtered["svr@4"], filtered["length"]) == (0, 2.5)
