@@ -1,8 +1,6 @@
 """A day of reviewing: opt-outs that reach every tool, answers that are taken back, no work that is lost."""
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,35 +11,16 @@ from annotation.review_state import gather
 from annotation.routing import Plan, found_units, revoked, route, texts
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
-from tests.worlds.csv_rows import edit, rows_of, save
+from tests.worlds.csv_rows import rows_of, save
 from tests.worlds.pushes import ANN, DI, FILES, TWO, readers, rest
 from tests.worlds.review_memory import Memory
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
-from tests.worlds.settings import review_settings, taxonomy
+from tests.worlds.settings import review_settings
 
 review = review_world.review
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
-
-
-@pytest.mark.parametrize("pulled_between", [True, False])
-def test_what_was_added_to_a_file_can_be_taken_back(
-    ws: store.Workspace, review: Any, tmp_path: Path, pulled_between: bool
-) -> None:
-    review("push", *TWO, *FILES)
-    path, older = ws.root / "review" / "ann.csv", tmp_path / "older.csv"
-    rest(path, "needles", "blood")
-    shutil.copy(path, older)
-    if pulled_between:
-        review("pull", *FILES, path)
-    rest(path, "none")
-    review("pull", *FILES, older, path)
-    last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
-    verdicts = {tuple(row[:2]): row[2] for row in last.select("subject", "trait", "verdict").rows()}
-    assert (verdicts["c1", "needles"], verdicts["c1", "gore"], verdicts["c1", "*"]) == ("absent", "present", "absent")
-    assert ("c2", "needles") not in verdicts
-    assert review("pull", *FILES, older, path)["added"] == 0
 
 
 def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review: Any) -> None:
@@ -87,30 +66,6 @@ def test_gold_goes_to_those_who_join_later_too() -> None:
     first = route(world, proposals(), tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(("ann", "bo"), audit=0, gold=gold))
     later = route(world, proposals(), first, NO_DISPUTES, Plan(("bo", "di", "el"), audit=0, gold=gold))
     assert sorted(later["reviewer"]) == ["di", "el"]
-
-
-def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: Any, review: Any) -> None:
-    review("push", *ANN, *FILES)
-    run = cli("review", "push", "--reviewer", "Ann", *FILES, "-C", ws.root)
-    assert (run.code, run.err.count("\n"), "ann has tasks" in run.err) == (1, 1, True)
-    assert "note" not in review("opt-out", "ann", "gore")
-    assert "Ann has no tasks" in review("opt-out", "Ann", "gore")["note"]
-
-
-def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, review: Any) -> None:
-    """Gore leaves: it was proposed in c1, and bo, who has c1 open, answered on it. Nobody is asked about it again."""
-    review("push", *TWO, *FILES)
-    path = ws.root / "review" / "bo.csv"
-    edit(path, lambda row: {"verdict": "absent" if row["trait"] == "gore" else ""})
-    assert review("pull", *FILES, path)["added"] == 1
-    path.unlink()  # its answer about gore can no longer be read
-    taxonomy(ws.root, accidents_disasters="Crashes.", needles="Injections.")
-    review("push", *TWO, *FILES)
-    for name in ("ann", "bo"):
-        rows = rows_of(ws.root / "review" / f"{name}.csv")
-        pairs = {(review_world.subject_of(row["text"]), row["trait"]) for row in rows}
-        assert pairs == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
-    review("status")
 
 
 def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, review: Any) -> None:
@@ -161,3 +116,31 @@ def test_a_decoy_is_in_a_file_that_is_written_and_goes_with_an_opt_out_of_its_tr
     review("opt-out", decoy["reviewer"], decoy["trait"])
     review("push", *TWO, *FILES)
     assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]
+
+
+def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.Workspace, review: Any) -> None:
+    """Both marked blood in c1 and finished it; then the word left the text. Bo opts out of gore. Di is asked about no
+    trait by name, because no quote supports one any more: 1 row, the `*`."""
+    review("push", *TWO, *FILES)
+    for name in ("ann", "bo"):
+        rest(ws.root / "review" / f"{name}.csv", "none")
+    review("pull", *FILES, ws.root / "review")
+    row = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
+    turns = [{"role": "seeker", "text": f"{review_world.TRICKY} I feel faint.", "items": []}]
+    new = row.with_columns(digest=pl.lit("d2"), turns=pl.Series([turns], dtype=row.schema["turns"]))
+    store.append(ws, tables.CONVERSATIONS, new)
+    review("opt-out", "bo", "gore")
+    result = review("push", *TWO, *DI, *FILES)
+    assert (result["rows"], readers(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 1}, ["ann", "bo", "di"])
+
+
+def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
+    review("push", *TWO, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict())
+    review("pull", *FILES, files.folder / "bo.csv")
+    review("set-aside", "bo", "--reason", "read nothing")
+    for words in (TWO, ("--adjudicator", "bo")):
+        run = cli("review", "push", *words, "--all", *FILES, "-C", ws.root)
+        assert (run.code, run.err.count("\n")) == (1, 1)
+    assert "bo: their work is set aside" in cli("review", "push", *TWO, *FILES, "-C", ws.root).err

@@ -132,6 +132,56 @@ def test_an_answer_given_again_later_is_no_repeat_of_the_earlier_one():
     assert record(reviews(row).drop("review"), history, THREE.digest).is_empty()  # pulled again, in its taxonomy again
 
 
+SERVER = {"tool": "label_studio", "time": datetime(2026, 11, 2, tzinfo=UTC)}
+LATER = SERVER | {"time": datetime(2026, 11, 9, tzinfo=UTC)}
+OLDER_ANSWERS = {  # what a person said, in this order, and an answer that is pulled then
+    "of the server, on a text that they have left": (
+        [("gore", "present", SERVER), ("gore", "absent", {"digest": "d2"})],
+        ("gore", "present", SERVER),
+        False,
+    ),
+    "of the server, which lacks what a file added": (
+        [("gore", "present", SERVER), ("needles", "present", {})],
+        ("needles", "absent", SERVER),
+        False,
+    ),
+    "given on the server since": (
+        [("gore", "present", SERVER), ("needles", "present", {})],
+        ("needles", "absent", LATER),
+        True,
+    ),
+    "in a file of a former list": (
+        [("gore", "absent", {"taxonomy": "T1"}), ("gore", "present", {})],
+        ("gore", "absent", {"taxonomy": "T1"}),
+        False,
+    ),
+    "in a file of a former text": (
+        [("gore", "present", {}), ("gore", "unsure", {"digest": "d2"})],
+        ("gore", "present", {}),
+        False,
+    ),
+    "in a file that was pulled before they answered on a server": (
+        [("gore", "absent", {}), ("gore", "present", LATER)],
+        ("gore", "absent", {}),
+        False,
+    ),
+    "in a file, in other words than before": (
+        [("gore", "absent", {}), ("gore", "present", LATER)],
+        ("gore", "unsure", {}),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OLDER_ANSWERS)
+def test_an_older_answer_undoes_nothing_that_was_said_since(case):
+    """The tool, the text and the taxonomy change midway; copies of files and answers on servers are pulled again."""
+    history, (trait, verdict, more), counts = OLDER_ANSWERS[case]
+    earlier = reviews(*(review("ann", *words, **facts) for *words, facts in history))
+    pulled = reviews(review("ann", trait, verdict, **more)).drop("review")
+    assert record(pulled, earlier, THREE.digest).height == counts
+
+
 def test_who_hands_back_an_answer_themselves_has_changed_their_mind():
     """Of the `*` of one taxonomy only the last counts. One of another taxonomy, or by the command, stays beside it."""
     star = {"review": "1", "kind": "sensitivity", "subject": "c1", "trait": "*"}

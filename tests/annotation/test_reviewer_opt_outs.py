@@ -113,3 +113,10 @@ def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_st
     cli("review", "set-aside", "bo", "--undo", *words)
     assert adjudicate()["unresolved"] == 0 and labels(ws) == earlier
     assert review("status")["reviewers"]["bo"]["open"] == 0  # and bo is not asked again for what was handed back
+
+
+def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws):
+    opt_outs.opt_out(ws, "ann", "gore")
+    taxonomy(ws.root, accidents_disasters="Crashes.")
+    assert opt_outs.opt_out(store.Workspace.open(ws.root), "ann", "gore", remove=True).added == 1
+    assert not (ws.root / ".opt-outs.json").exists()

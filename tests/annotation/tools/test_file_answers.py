@@ -71,6 +71,18 @@ def test_several_quotes_in_one_cell_and_slugs_with_quotes_in_the_last_row(pushed
     }
 
 
+def test_what_was_added_to_a_file_can_be_taken_back(pushed, tmp_path):
+    """It stayed `present`: a `*` answers for no trait that has an answer of its own."""
+    added = {"verdict": "sad_endings", "quote": "never"}
+    older = save(tmp_path / "older.csv", rows_of(fill(pushed, *DONE[:2], added)))
+    fill(pushed, {}, {}, DONE[2] | {"quote": ""})
+    assert answers(older)["sad_endings"] == ("present", ["never"])
+    assert answers(older, pushed)["sad_endings"] == ("absent", [])
+    said = {("sensitivity", "c1", "ann", "reviewer"): {"sad_endings": {TAXONOMY.digest}}}  # pulled before
+    later = pull([pushed], *world(), before=said).answers.values()
+    assert {answer["trait"]: answer["verdict"] for answer in later}["sad_endings"] == "absent"
+
+
 def test_a_row_that_the_reviewer_added(pushed):
     added = {"trait": "sad_endings", "verdict": "present", "quote": "never"}
     assert answers(fill(pushed, *DONE, added))["sad_endings"] == ("present", ["never"])
