@@ -5,7 +5,7 @@ import polars as pl
 from annotation.progress import against_labels, progress, tasks
 from annotation.review_state import gather, open_units
 from annotation.routing import texts
-from tests.worlds.reviewing import TWO, answer as fill_in, no, yes
+from tests.worlds.reviewing import TWO, answer as fill_in, yes
 from tests.worlds.routing import answer, conversations, proposals, send
 
 
@@ -57,19 +57,6 @@ def test_the_seconds_of_a_reviewer_are_of_tasks(ws, review):
     times = {"gore": "10", "*": "60"}
     fill_in(ws, review, ann=lambda row: yes(row) | {"seconds": times[row["trait"]] if "blood" in row["text"] else "20"})
     assert review("status")["reviewers"]["ann"]["seconds"] == 40  # of 60 and 20; of all rows it was 20
-
-
-def test_status_counts_units(ws, cli, review):
-    review("push", *TWO)
-    fill_in(ws, review, ann=yes, bo=lambda row: no(row) if "blood" in row["text"] else {})
-    status = review("status")
-    assert status["traits"]["gore"] == {"proposed": 1, "assigned": 1, "begun": 1, "read": 1, "disputed": 1}
-    assert status["traits"]["needles"] == {"proposed": 0, "assigned": 0, "begun": 1, "read": 1, "disputed": 0}
-    people = {name: (facts["tasks"], facts["open"]) for name, facts in status["reviewers"].items()}
-    assert people == {"ann": (2, 0), "bo": (2, 1)}
-    text = cli("review", "status", "-C", ws.root).out
-    line = next(line.split() for line in text.splitlines() if line.startswith("gore "))
-    assert line[:7] == ["gore", *"11111", "n/a"]  # agreement cannot be told: one unit
 
 
 def test_who_overlooks_what_another_finds_is_told_by_rulings_and_not_by_how_much_is_absent():
