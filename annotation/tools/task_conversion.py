@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from annotation.tools.quotes import merged, only
-from annotation.tools.tasks_and_answers import VERDICTS, Pulled, Task, Turn, Turns, mark, rows_by_task, warning
+from annotation.tools.tasks_and_answers import VERDICTS, Pulled, Task, Turn, Turns, mark, rows_by_task
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
@@ -170,7 +170,7 @@ def sheets(
         ask = "\n".join([*rejected, question(task, cards, taxonomy, facts, hard)])
         parts = [taxonomy.digest, *(unit["trait"] for unit in cards)]
         if hard and not any(taxonomy[unit["trait"]].severe for unit in cards):
-            parts.append(warning([], hard))  # an open task without it is replaced
+            parts.append(warned([], taxonomy, hard))  # an open task without it is replaced
         if known and not facts:
             parts.append("without known facts")  # an open task that shows them is replaced
         values = (key(task.id, parts + rejected), task, rows[0]["why"], head or "", ask, turns, cards)
@@ -211,8 +211,10 @@ def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
 
 
 def warned(cards: list[dict[str, Any]], taxonomy: Taxonomy, hard: bool) -> str:
-    """The warning of a task with these cards; empty if it needs none."""
-    return warning([taxonomy[u["trait"]].name for u in cards if taxonomy[u["trait"]].severe], hard)
+    """The warning of a task with these cards, or of one that is `hard` because of a trait that it does not show; empty
+    if it needs none."""
+    names = "; ".join(taxonomy[unit["trait"]].name for unit in cards if taxonomy[unit["trait"]].severe)
+    return f"May be hard to read{f' ({names})' * bool(names)}. You may leave it." if names or hard else ""
 
 
 def question(task: Task, cards: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:

@@ -54,13 +54,6 @@ def unit_id(task: str, trait: str) -> str:
     return f"unit-{digest(task, trait)}"
 
 
-def warning(severe: Iterable[str], hard: bool) -> str:
-    """The warning of a task with these severe traits (their names), or of one that is `hard` because of a trait that
-    it does not show; empty if neither holds."""
-    names = "; ".join(severe)
-    return f"May be hard to read{f' ({names})' * bool(names)}. You may leave it." if names or hard else ""
-
-
 class Refused(ReviewError):
     """A row that cannot be accepted: a short reason that can be counted, and what was found and expected."""
 
