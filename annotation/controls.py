@@ -181,15 +181,15 @@ def blind_misses(readings: pl.DataFrame, readers: int = 2) -> Blind:
     return Blind.of(by_subject.height, int((hits <= few).sum()))
 
 
-def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:
+def of_the_truth(share: float | None, blind: Blind) -> float | None:
     """The upper bound on the share of the truth that the labels miss, if they miss `share` of what these reviewers
-    would find, and reviewers miss such ones at most `harder` times as often as the controls; None if it is unknown.
+    would find, and reviewers miss such ones at most as often as the controls; None if it is unknown.
 
     Reviewers would find at least 1 - rate of all that is present, and labels hold 1 - share of that.
     """
     if share is None or blind.rate is None:
         return None
-    return 1 - (1 - share) * (1 - min(1.0, harder * blind.rate))
+    return 1 - (1 - share) * (1 - blind.rate)
 
 
 def breaks_at(share: float | None, blind: Blind) -> float | None:

@@ -6,7 +6,7 @@ suggestion go to the other two as controls.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -63,7 +63,8 @@ class Look:
 
     def covers(self, harder: float = 1.0) -> bool:
         """Whether the bound holds for the truth; also True where it is only relative to these reviewers."""
-        bound = controls.of_the_truth(self.share, self.blind, harder)
+        rate = self.blind.rate and min(1.0, harder * self.blind.rate)
+        bound = controls.of_the_truth(self.share, replace(self.blind, rate=rate))
         return bound is None or self.missed <= bound + 1e-9
 
 
