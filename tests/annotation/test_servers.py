@@ -51,6 +51,22 @@ def test_an_answer_that_is_edited_after_its_text_was_left_is_dropped_with_the_re
     assert reasons(ws, former, hours=1) == ["not the last text"]  # edited since
 
 
+def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(ws) -> None:
+    """Nobody proposed needles: ann marked it, and left it out in a second answer."""
+    task = review_page.named(review_page.shown(review_page.tasks(ws, "ann", "bo"), "ann"), "c1")
+    state, pulled = gather(ws), Pulled(tool="label-studio")
+    fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "asked": ["gore"], "taxonomy": state.taxonomy.digest}
+    needles: dict[str, Any] = {"present": ["needles"], "spans": {"needles": [review_world.span("c1", "blood")]}}
+    facts: list[dict[str, Any]] = [{}, {"outcome": READ} | needles, {"outcome": READ}, {}]  # {}: not finished
+    responses = [Response(place=str(n), **fixed | each) for n, each in enumerate(facts)]
+    servers._add_answers(pulled, responses, state, servers._turns_of(state, shown(state.assignments, state.texts)))
+    assert [drop[2:4] for drop in pulled.drops] == [
+        ("1", SAID_AGAIN),
+        ("3", "not finished"),
+    ]  # not the first
+    assert pulled.answers["sensitivity", "c1", "needles", "ann", "reviewer"]["verdict"] == "absent"
+
+
 def test_an_answer_to_a_task_that_nobody_was_given_is_dropped_with_the_reason(ws) -> None:
     pulled = Pulled(tool="argilla")
     servers._add_answers(pulled, [Response("task-x", "ann", "there")], gather(ws), lambda key: [])
@@ -209,22 +225,3 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
     review("pull")
     assert store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1", trait="gore").height == 1
     assert review("push", *TWO)["added"] == 0
-
-
-@pytest.mark.slow
-def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
-    ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody proposed needles: ann marked it, and left it out in a second answer."""
-    review("push", *TWO)
-    task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
-    fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
-    spans = {"needles": [review_world.span("c1", "blood")]}
-    first, last = (Response(place=place, **fixed | {"outcome": ""}) for place in "03")  # unfinished
-    responses = [first, Response(place="2", **fixed), last]
-    responses.insert(1, Response(place="1", present=["needles"], spans=spans, **fixed))
-    monkeypatch.setattr(memory, "responses", lambda project, *_: responses if project.name == "ann" else [])
-    assert review("pull")["dropped"] == {SAID_AGAIN: 1, "not finished": 1}  # the first is answered since
-    reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
-    assert reviews["verdict"].to_list() == ["absent"]
-    assert review("pull")["added"] == 0
