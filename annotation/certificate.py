@@ -103,7 +103,7 @@ class Missed(_Strict):
 
 
 class Wrong(_Strict):
-    """A precision bound: the counts of confidence_bounds.Rechecks, and the results computed from them."""
+    """A precision bound: the counts of confidence_bounds.FalseShare, and the results computed from them."""
 
     zone: int
     rechecked: int

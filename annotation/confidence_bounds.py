@@ -12,7 +12,7 @@ relative to the label that reviewers and the adjudicator would give. Whether tho
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, lgamma, log
 
@@ -86,14 +86,17 @@ class Bound(Audit):
 
 
 @dataclass(frozen=True)
-class Rechecks:
-    """The counts for labels `present`. `outcomes` are the rechecked ones in the order of the draw: 1 if the adjudicator
-    did not say `present`, or has not ruled yet."""
+class FalseShare:
+    """The counts for labels `present`, and the bound computed from them. `outcomes` are the rechecked ones in the order
+    of the draw: 1 if the adjudicator did not say `present`, or has not ruled yet. `share` is the upper bound on the
+    share of labels `present` that are wrong; None before the first recheck."""
 
     zone: int  # labels without a ruling, and those that were rechecked
     outcomes: tuple[int, ...]
     right: int = 0  # further labels `present`, by rulings of the adjudicator
     waiting: int = 0  # outcomes that wait for a ruling: they are still labels, and count as wrong
+    share: float | None = None
+    more: int | None = None  # further rechecks needed for ALPHA if errors stay as frequent; None: all are too few
 
     @property
     def labels(self) -> int:
@@ -107,15 +110,6 @@ class Rechecks:
     @property
     def overturned(self) -> int:
         return sum(self.outcomes) - self.waiting
-
-
-@dataclass(frozen=True)
-class FalseShare(Rechecks):
-    """Rechecks and the bound computed from them. `share` is the upper bound on the share of labels `present` that are
-    wrong; None before the first recheck."""
-
-    share: float | None = None
-    more: int | None = None  # further rechecks needed for ALPHA if errors stay as frequent; None: all are too few
 
     @property
     def certified(self) -> bool:
@@ -259,13 +253,13 @@ def needed(audit: Audit, delta: float = DELTA) -> int | None:
 
 
 def false_share(zone: int, outcomes: tuple[int, ...], right: int = 0, waiting: int = 0) -> FalseShare:
-    """The share of the labels `present` that are wrong, from rechecks drawn uniformly from the zone; see Rechecks."""
-    counts = Rechecks(zone, outcomes, right, waiting)
+    """The share of the labels `present` that are wrong, from rechecks drawn uniformly from the zone."""
+    counts = FalseShare(zone, outcomes, right, waiting)
     if not outcomes:  # there are only rulings: nothing was rechecked
-        return FalseShare(**vars(counts), more=_needed_rechecks(zone, outcomes, right))
+        return replace(counts, more=_needed_rechecks(zone, outcomes, right))
     share = (most_wrong(zone, outcomes) + waiting) / max(counts.labels, 1)
     more = 0 if share <= ALPHA else _needed_rechecks(zone, outcomes, right)
-    return FalseShare(**vars(counts), share=share, more=more)
+    return replace(counts, share=share, more=more)
 
 
 def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:
