@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from math import comb, log
 
 import numpy as np
@@ -288,6 +289,7 @@ def test_a_bet_that_moves_with_what_is_found_outside_costs_next_to_nothing(posit
     assert wrong.max() <= 47, wrong
 
 
+@cache  # the worlds meet the same counts again and again
 def excluded(zone, found, n, x, positives):
     """Returns whether `upper` is below the truth, without its search."""
     if positives <= c._mode(zone, n, x):
