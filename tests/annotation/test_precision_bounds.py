@@ -122,8 +122,8 @@ def test_the_false_share_holds_while_readers_correct_what_was_overturned(dispute
         corrections = votes(*((c, "ann", "absent") for c in checked if c in wrong))
         history = pl.concat([votes(*agreed(*ids)), ruled, corrections])
         latest = tables.last(history, *tables.UNIT, "reviewer", "role")
-        earlier = [pl.when(rng.random() < disputes).then(pl.lit("disagreement")).otherwise("why") for _ in checked]
-        assigned = pl.concat(rechecked(c).with_columns(why=why) for c, why in zip(checked, earlier, strict=True))
+        reasons = ["disagreement" if rng.random() < disputes else "recheck" for _ in checked]
+        assigned = rechecked(*checked).with_columns(why=pl.Series(reasons))
         rates, _ = precision.false_shares(latest, assigned, NOBODY, SLUGS, reviews=history)
         unchecked = wrong.difference(checked)
         assert rates["gore"].labels == 300 - len(wrong.intersection(checked))
