@@ -74,6 +74,7 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     assert "gore" not in forecast.too_few_people and len(forecast.too_few_people) == 19
 
 
+@pytest.mark.slow
 def test_a_claim_that_nobody_is_asked_about_any_more_is_in_no_forecast(workspace):
     """The rules claimed gore in ten texts. An update of them read four again and found nothing."""
     requests, labels = world.requests()
@@ -92,6 +93,7 @@ def test_a_claim_that_nobody_is_asked_about_any_more_is_in_no_forecast(workspace
     assert sr.plan(workspace).rows["asked"].sum() == 6
 
 
+@pytest.mark.slow
 def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspace, cli):
     """The rules missed half of the demo's sensitivities, and the forecast counted proposals alone until all was read.
 
@@ -139,6 +141,7 @@ def test_after_a_first_push_the_forecast_counts_what_the_draw_stands_for(workspa
     assert sums == [("gore", 8, 25.0), ("needles", 5, 5.0)]
 
 
+@pytest.mark.slow
 def test_what_a_release_leaves_out_by_itself_is_in_no_forecast(workspace):
     """16 requests were forecast, the release held 14. It leaves out two people whose source keeps its texts and whose
     two traits nobody shares, and a test request whose answer is in a train request."""
@@ -161,6 +164,7 @@ def test_what_a_release_leaves_out_by_itself_is_in_no_forecast(workspace):
 AGAIN = ("No, that one I know.", "Or Film K (2011).")
 
 
+@pytest.mark.slow
 def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was_asked_for(workspace):
     requests, labels = world.requests()
     world.fill(workspace, requests, labels)
@@ -173,6 +177,7 @@ def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was
     assert sr.plan(workspace).lookups.is_empty()
 
 
+@pytest.mark.slow
 def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace, monkeypatch):
     """The item that most people name came first, though few answers wait for it; the shortfall named other items."""
     requests, labels = world.requests()
@@ -249,6 +254,7 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
     assert out[-3].startswith("if people read every") and ", 0 of them safety rows" in out[-3]
 
 
+@pytest.mark.slow
 def test_conversations_of_a_withheld_trait_are_counted_apart(workspace, cli):
     """They were subtracted from the answered ones, and nothing said why."""
     requests, labels = world.requests(9)
@@ -278,6 +284,7 @@ def test_before_propose_the_plan_says_that_nothing_is_proposed_and_the_warnings_
     assert sr.plan(workspace).shortfalls == ()
 
 
+@pytest.mark.slow
 def test_warnings_read_the_last_texts_but_count_people_in_all(workspace, monkeypatch):
     """In the last 4 conversations 2 people have gore, in all it is 20: gore is not withheld."""
     requests, labels = world.requests()
@@ -297,6 +304,7 @@ def test_warnings_read_the_last_texts_but_count_people_in_all(workspace, monkeyp
     assert items.startswith("a release would hold no safety row: no item in an answer is clear")
 
 
+@pytest.mark.slow
 def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
     requests, labels = world.requests()
     old = world.label(requests[0], trait="gambling")  # a trait of an earlier taxonomy

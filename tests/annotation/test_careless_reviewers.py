@@ -50,6 +50,7 @@ def test_careless_readers_are_flagged_after_five_decoys_or_seven_controls():
     assert reads_past(15, 20) and not reads_past(14, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "rate", "answers", "least", "most"),
     [

@@ -228,6 +228,7 @@ def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
     assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, which is more than a twentieth
 
 
+@pytest.mark.slow
 def test_false_shares_hold_where_the_truth_is_known():
     """The bound is the best of all looks so far, so one look covers all; slightly over 5 % of the labels are wrong."""
     rng, failures = np.random.default_rng(5), 0

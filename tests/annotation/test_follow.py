@@ -60,6 +60,7 @@ def test_what_was_answered_since_is_pulled_once(ws, cli, memory, monkeypatch):
     assert taken(ws) == {"c3": 2, "c4": 2}
 
 
+@pytest.mark.slow
 def test_what_is_touched_while_a_pull_is_at_work_is_pulled_next(ws, cli, memory, monkeypatch):
     assert cli("review", "push", *ALL, "-C", ws.root).code == 0
     early, late = [remote for remote, (_, task, _) in memory.held.items() if task["subject"] in ("c3", "c4")][:2]

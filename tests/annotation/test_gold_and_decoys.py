@@ -23,6 +23,7 @@ from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals
 from tests.worlds.settings import review_settings
 
 
+@pytest.mark.slow
 def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, review, tmp_path):
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n{"item": "i", "violated": []}\n')
@@ -43,6 +44,7 @@ def test_a_gold_file_without_a_conversation_is_said(ws, review):
     assert review("push", "--tool", "files", *TWO)["gold"] == "no conversation in gold.jsonl: nobody is checked by gold"
 
 
+@pytest.mark.slow
 def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review):
     """It had no warning and no cap: its traits are shown to nobody, and warnings depended on what is shown."""
     gold = [{"conversation": "c3", "traits": ["torture"]}, {"conversation": "c4", "traits": ["needles"]}]
@@ -78,6 +80,7 @@ def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():
     assert missed(*((f"c{n}", traits) for n in range(7))) == [PAST]
 
 
+@pytest.mark.slow
 def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
     review_settings(ws.root, decoys=0.5)
     review("push", *TWO)

@@ -77,6 +77,7 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, tmp
     injected("kills of a push to files, at every write", kills)
 
 
+@pytest.mark.slow
 def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypatch):
     """The reader did not know of the kill; the file may have another name by now."""
     review_settings(ws.root, decoys=0)
@@ -102,6 +103,7 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     assert rows_of(ws.root / "review" / "ann.csv") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "fault"), [(0, ["refused"]), (3, ["failed"] * 4), *((n, ["died"]) for n in (0, 3, 7))], ids=str
 )
@@ -165,6 +167,7 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
     injected("pushes to a server in memory that broke off", faults)
 
 
+@pytest.mark.slow
 def test_a_plan_that_changed_since_a_kill_gives_nobody_a_task_twice(ws, cli, memory):
     """ann's first task arrived unrecorded: the next push, without ann, knows of it, and so does a pull."""
     memory.plan = ["killed"]

@@ -109,6 +109,7 @@ def drawn(share: float, of: list[str]) -> list[str]:
     return [c for c in of if precision._hash((c, "gore")) < share * 2**64]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disputes", [0.0, 0.6])
 def test_the_false_share_holds_while_readers_correct_what_was_overturned(disputes: float):
     """300 agreed labels, 12 % wrong, 30 % rechecked; a reader who hears of an overturned label corrects their answer.

@@ -1,6 +1,7 @@
 """The progress of review, in units."""
 
 import polars as pl
+import pytest
 
 from annotation.progress import against_labels, progress, tasks
 from annotation.review_state import gather, open_units
@@ -23,6 +24,7 @@ def test_progress_counts_units_and_those_of_items_apart():
     ]
 
 
+@pytest.mark.slow
 def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, review):
     """bo has answered a part of one task, and hands both back; ann has answered one of her tasks."""
     review("push", *TWO)
@@ -39,6 +41,7 @@ def _states(ws) -> dict[str, list[str]]:
     return dict(states.group_by("reviewer").agg(pl.col("state").sort()).iter_rows())
 
 
+@pytest.mark.slow
 def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adjudicate):
     """They counted as proposed, assigned and never read; and the removal took half of the labels: 20 alarms."""
     review("push", *TWO)
@@ -50,6 +53,7 @@ def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adju
     assert "alarms" not in status and "alarms" not in adjudicate()
 
 
+@pytest.mark.slow
 def test_the_seconds_of_a_reviewer_are_of_tasks(ws, review):
     """The time was taken from each row, so a file that has it in each row gave another figure than the report."""
     review("push", *TWO)

@@ -40,6 +40,7 @@ def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, m
     assert last_reviews["verdict"].null_count() == last_reviews.height > 0
 
 
+@pytest.mark.slow
 def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
     """The earlier CSVs were still there, empty, and each of their rows counted as not answered yet."""
     review("push", *TWO)
@@ -51,6 +52,7 @@ def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
     assert review("pull", ws.root / "review" / "bo.csv").get("not_asked_any_more") is None
 
 
+@pytest.mark.slow
 def test_a_file_that_is_written_again_has_the_guidelines_of_then(ws, review, monkeypatch):
     """Regression: it kept the stamp of the first push."""
     review("push", *TWO)
@@ -60,6 +62,7 @@ def test_a_file_that_is_written_again_has_the_guidelines_of_then(ws, review, mon
     assert set(store.read(ws, tables.REVIEWS).filter(reviewer="ann")["guideline"]) == {"fed321"}
 
 
+@pytest.mark.slow
 def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
     """The pull that took the answers counted the copy as not answered yet; later pulls did not. It was the same for an
     adjudicator, who gives no `*`."""
@@ -109,6 +112,7 @@ def test_what_all_rows_of_a_sheet_lack_is_said_once(ws, cli, review):
     assert message.startswith(f"{file}:2: ") and message.endswith(f"(and {count - 1} more rows)")
 
 
+@pytest.mark.slow
 def test_the_key_of_a_servers_task_opens_no_row_of_a_file(ws, cli, review):
     """In the open edition of Label Studio everybody sees the keys of all tasks."""
     review("push", *TWO)
@@ -122,6 +126,7 @@ def test_the_key_of_a_servers_task_opens_no_row_of_a_file(ws, cli, review):
     assert (result.json["added"], [*result.json["dropped"]]) == (0, ["not pushed"])
 
 
+@pytest.mark.slow
 def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) -> None:
     """The same words occur earlier in that turn, and the quote in a file was located at the first place."""
     words = "No blood, please. Blood? blood makes me faint; blood again."
@@ -146,6 +151,7 @@ def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) ->
     assert says(quote="blood again", turn="1")[0]["start"] == starts[1]
 
 
+@pytest.mark.slow
 def test_of_all_files_in_a_folder_the_csvs_are_read_and_other_tables_are_named(ws, review) -> None:
     """A name in capitals, as some mail programs write it, was skipped, and so was a spreadsheet's own format."""
     review("push", *TWO)
@@ -159,6 +165,7 @@ def test_of_all_files_in_a_folder_the_csvs_are_read_and_other_tables_are_named(w
     assert (pulled["added"], pulled["no_sheets"]) == (4, [str(folder / "ann.XLSX")])
 
 
+@pytest.mark.slow
 def test_a_column_that_is_not_read_is_named(ws, review) -> None:
     """A report of personal data in a column that its author had renamed, or added, was lost without a word."""
     review("push", *TWO)

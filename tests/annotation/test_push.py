@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from annotation.page.tasks import Tasks
 from annotation.push import push
 from annotation.review_destinations import Files, ReviewPage
@@ -20,6 +22,7 @@ from tests.worlds.settings import review_settings
 ws = review_world.ws_with_decoys
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, monkeypatch):
     """ann's file does not take its place either: half a push would be dealt again."""
     words, replacing = ("review", "push", *FILES, *ALL, "-C", ws.root), whole_files.replacing
@@ -41,6 +44,7 @@ def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, monkeypatch):
     assert planted(ws) == shown_in_files(ws) and nothing_is_left(ws)
 
 
+@pytest.mark.slow
 def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli, monkeypatch):
     """Four units in all: two readers of c1 and of c2, with one claim each."""
     words = ("review", "push", *FILES, *TWO, "--band", 0, "--json", "-C", ws.root)
@@ -63,6 +67,7 @@ def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli,
 # ---- the page
 
 
+@pytest.mark.slow
 def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
     """Until a restart it asked about the earlier proposals only: its `*` answered for cards that were never shown."""
     review_settings(ws.root, decoys=0.0)
@@ -86,6 +91,7 @@ def test_a_push_without_anything_new_says_what_else_can_be_read(workspace, cli):
     assert "unassigned" not in cli(*words, "--all").json
 
 
+@pytest.mark.slow
 def test_a_push_of_more_than_a_day_says_how_long_it_takes(ws, monkeypatch):
     """`propose --items` put 3,800 items into two people's sheets, without a word about the time that they take."""
     monkeypatch.setattr("annotation.push._seconds", lambda state: 36_000.0)  # 10 hours for each claim

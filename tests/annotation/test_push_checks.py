@@ -12,6 +12,7 @@ from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TWO, answer, no, yes
 
 
+@pytest.mark.slow
 def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
@@ -26,6 +27,7 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show her answer
 
 
+@pytest.mark.slow
 def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, cli, review):
     """Their answers still hold in the text, which has grown: the next push took them for new ones."""
     review("push", *TWO)
@@ -36,6 +38,7 @@ def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, cli, rev
     assert "are not in the workspace yet" in cli("review", "push", "--tool", "files", *TWO, "-C", ws.root).err
 
 
+@pytest.mark.slow
 def test_what_an_answer_left_open_no_proposal_fills_in_later(ws, review):
     """Regression: the proposal's form filled the empty cell, as if they had said it since, and no push went through."""
     page = review_page.tasks(ws, "ann", "bo")
@@ -49,6 +52,7 @@ def test_what_an_answer_left_open_no_proposal_fills_in_later(ws, review):
     assert set(reviews.select("verdict", "form").rows()) == {("present", None)}
 
 
+@pytest.mark.slow
 def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
@@ -98,6 +102,7 @@ MISTAKES = (
 )
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_line(ws, cli):
     for words, says in MISTAKES:
         result = cli("review", *words, "-C", ws.root)

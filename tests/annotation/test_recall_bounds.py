@@ -148,6 +148,7 @@ def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, list[str
     return rows, ids + zone_ids, verdicts
 
 
+@pytest.mark.slow
 def test_a_clean_audit_certifies_and_an_open_one_does_not():
     rows, ids, verdicts = world(200, 700, 1_500)
     result = told(rows, verdicts, current=ids)

@@ -82,6 +82,7 @@ def test_a_row_of_a_file_comes_back_with_the_reason_above_its_text(ws, cli, revi
     assert review("pull", *FILES, file)["added"] == 2 and store.read(ws, tables.REVIEWS).height == 4
 
 
+@pytest.mark.slow
 def test_a_correction_that_is_rejected_too_is_told_what_is_wrong_with_it_now(ws, cli) -> None:
     words = ("-C", ws.root, "--json")
     assert cli("review", "push", *ANN, *FILES, *words).code == 0

@@ -36,6 +36,7 @@ def test_many_are_counted_and_the_first_are_named():
     assert many == "7 conversations: c0, c1, c2, c3, c4 and 2 more (`review status --json`)"
 
 
+@pytest.mark.slow
 def test_a_report_is_told_until_the_conversation_is_removed(ws, cli, review, adjudicate):
     """Readers reported it as asked, and no command mentioned it."""
     review("push", *TWO)

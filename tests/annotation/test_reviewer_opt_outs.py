@@ -44,6 +44,7 @@ def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
             opt_outs.avoided(ws)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_handed_back_or_set_aside_says_whose_work_could(ws, review):
     for people, expected in (((), "those that a push names"), (TWO, "ann, bo")):
         if people:
@@ -90,6 +91,7 @@ def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudic
     assert labels(ws)["c1", "gore"] == ("present", "agreed")
 
 
+@pytest.mark.slow
 def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_stays(ws, cli, review, adjudicate):
     """ann and bo read both tasks; then a trait is added, and both tasks are open again for both. bo's were skipped; and
     otherwise their "absent" of all other traits would have gone with them."""

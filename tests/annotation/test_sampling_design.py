@@ -161,6 +161,7 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     assert seen(rows, {}, sent).zone == 399  # its claim was not `auto` when c1 was drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjudicated", [True, False])
 def test_a_zone_keeps_sure_proposals_that_are_read_once_auto_is_taken_back(adjudicated: bool):
     """360 of 600 are sure of gore and hold nothing else; 30 % of the others have needles. The draw has read one half of

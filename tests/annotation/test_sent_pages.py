@@ -71,6 +71,7 @@ def test_what_was_answered_on_an_edited_page_is_asked_anew(ws, review, memory, m
     assert "edited" not in counts_by_reader["ann"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_an_earlier_version_could_read_stays_and_is_not_refused(ws, review, memory) -> None:
     """Regression: each pull dropped it as `not finished`, and told its author, though it was stored and counts."""
     review("push", *ALL)
@@ -83,6 +84,7 @@ def test_an_answer_that_an_earlier_version_could_read_stays_and_is_not_refused(w
     assert review("push", *ALL)["sent"]["ann"]["added"] == 1
 
 
+@pytest.mark.slow
 def test_a_server_that_keeps_a_page_in_its_own_spelling_is_no_editor(ws, review, memory, monkeypatch) -> None:
     """Another version of a server may spell the interface differently: every push would have opened new projects."""
     real = type(memory).project_page_there
@@ -111,6 +113,7 @@ def asked(memory: Memory, subject: str) -> set[tuple[str, ...]]:
     return {(reader, *task["asked"]) for _, task, reader in memory.held.values() if task["subject"] == subject}
 
 
+@pytest.mark.slow
 def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
     """A model proposes after the rules: in an unchanged open task, `*` would say `absent` for a card that was never
     shown. Whoever has answered is not asked again: before, the question came twice until the answer was pulled."""
@@ -127,6 +130,7 @@ def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
 
 
+@pytest.mark.slow
 def test_a_task_that_somebody_else_answered_is_asked_of_its_reader_again(ws, review, memory) -> None:
     """A server shows a task with an answer as done: ann got neither hers nor later proposals on that text."""
     review("push", *TWO)
@@ -146,6 +150,7 @@ def test_a_task_that_somebody_else_answered_is_asked_of_its_reader_again(ws, rev
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
 
 
+@pytest.mark.slow
 def test_an_answer_after_one_that_was_rejected_is_not_asked_again(ws, review, memory) -> None:
     """The task was answered again but not yet pulled: a new proposal made a push send it a third time."""
     review("push", *TWO)
@@ -160,6 +165,7 @@ def test_an_answer_after_one_that_was_rejected_is_not_asked_again(ws, review, me
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "already_there": 1}
 
 
+@pytest.mark.slow
 def test_a_warning_reaches_a_task_that_is_open(ws, review, memory) -> None:
     """Gold with a severe trait came later: the tasks on the server stayed as they were, without a warning."""
     review("push", *ALL)

@@ -42,6 +42,7 @@ def left_text(ws: store.Workspace) -> tuple[Tasks, dict[str, Any], dict[str, Any
     return page, former, next(t for t in review_page.shown(page, "ann") if "snakes" in t["turns"][0]["text"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [{}, {"outcome": "rather_not", "verdicts": {}}], ids=["answered", "handed back"])
 def test_an_answer_that_is_edited_after_its_text_was_left_is_dropped_with_the_reason(ws, words) -> None:
     """Regression: it counted as stored already; after a hand-back it was neither stored nor dropped."""
@@ -74,6 +75,7 @@ def test_an_answer_to_a_task_that_nobody_was_given_is_dropped_with_the_reason(ws
     assert pulled.drops == [("review", "argilla", "there", "not pushed", detail)]
 
 
+@pytest.mark.slow
 def test_an_answer_can_be_edited_where_only_another_trait_was_answered_since(ws) -> None:
     """A sheet brought one row on the new text, and no edit on the server was taken any more."""
     _, former, _ = left_text(ws)
@@ -90,6 +92,7 @@ def tasks(memory: Memory, name: str) -> list[dict[str, Any]]:
     return [task for _, task, reviewer in memory.held.values() if reviewer == name]
 
 
+@pytest.mark.slow
 def test_each_person_has_a_project_without_their_name_and_what_is_there_is_known(ws, review, memory) -> None:
     with pytest.raises(ReviewError, match="^memory holds nothing of this workspace: run `saferec-build review push` "):
         servers.fetch(gather(ws), memory)
@@ -123,6 +126,7 @@ def test_each_person_has_a_project_without_their_name_and_what_is_there_is_known
     assert servers.erase(ws, memory, [left[0], "task-unknown"]) == 1 and len(memory.held) == 2
 
 
+@pytest.mark.slow
 def test_what_is_withheld_is_taken_back_with_its_answers_where_it_is_erased(ws, review, memory) -> None:
     review("push", *TWO, "--all")
     for remote, (_, task, name) in memory.held.items():
@@ -184,6 +188,7 @@ def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, 
         assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
 
 
+@pytest.mark.slow
 def test_what_a_restored_server_holds_again_is_known_to_be_there(
     ws: store.Workspace, review: Any, memory: Memory
 ) -> None:

@@ -107,6 +107,7 @@ def test_sure_is_what_is_claimed_of_this_text_in_these_words_assigned_or_not() -
     assert standing_claims.sure(older, CURRENT, NOW, 0.95).is_empty()  # it could become a label that nobody read
 
 
+@pytest.mark.slow
 def test_what_was_said_before_is_not_handed_out_and_not_forgotten(workspace, cli) -> None:
     """A text was redacted again: two people got it for words that are gone, and `present` was filled in."""
     fill(workspace, "no blood for me please", "no needles for me please")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import date
 
 import polars as pl
+import pytest
 
 from annotation import review_state, waiting
 from annotation.task_assignment import CONTROL
@@ -45,6 +46,7 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
     assert len(counted) == 6  # asked for twice at each of the six steps
 
 
+@pytest.mark.slow
 def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, review):
     """Whoever followed `next:` alone never assigned it."""
     assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (
@@ -67,6 +69,7 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
 
 
+@pytest.mark.slow
 def test_a_task_that_was_handed_back_waits_for_a_third_reader(ws, cli, review):
     """`next:` went on to the release, though no push to these two could ever close it."""
     review("push", *TWO)
@@ -81,6 +84,7 @@ def test_a_task_that_was_handed_back_waits_for_a_third_reader(ws, cli, review):
     assert waiting.waiting(ws).short == 0
 
 
+@pytest.mark.slow
 def test_what_the_daily_cap_put_off_waits_for_tomorrow(ws, review):
     """`next:` led with a push that could hand out nothing that day."""
     review_settings(ws.root, audit=0, held_back=0, severe_a_day=1)
@@ -95,6 +99,7 @@ def test_what_the_daily_cap_put_off_waits_for_tomorrow(ws, review):
     assert waiting._capped(state, waiting._unsent(state), "2000-01-01") == 0
 
 
+@pytest.mark.slow
 def test_what_is_withheld_waits_for_no_label(ws, review, adjudicate):
     """After a removal `next:` said that people had said something, and `adjudicate` that they no longer agreed."""
     review("push", *TWO)
@@ -106,6 +111,7 @@ def test_what_is_withheld_waits_for_no_label(ws, review, adjudicate):
     assert (counts["unresolved"], counts["added"]) == (0, counts["withheld"]["removed on request"])
 
 
+@pytest.mark.slow
 def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli, review):
     """`next:` kept asking for an adjudicator who already had the task."""
     review("push", *TWO)
@@ -134,6 +140,7 @@ def test_every_row_that_comes_is_another_state(workspace):
         states.append(state)
 
 
+@pytest.mark.slow
 def test_a_file_that_says_nothing_is_counted_anew(ws, review):
     review("push", *TWO)
     for text in ("", "[]", "{", '{"of": 3}', '{"of": "0", "figures": 1}'):
@@ -141,6 +148,7 @@ def test_a_file_that_says_nothing_is_counted_anew(ws, review):
         assert waiting.waiting(ws).tasks == 4
 
 
+@pytest.mark.slow
 def test_the_tool_of_a_task_is_the_one_that_holds_it(ws, review, cli):
     cli("review", "push", "--tool", "page", *TWO, "-C", ws.root)
     assert waiting.waiting(ws).tools == ["page"]

@@ -201,6 +201,7 @@ def test_a_fetch_that_stops_counts_whom_it_asked_for(talked, monkeypatch):
     assert (figures["asked"], figures["not_asked_yet"], figures["not_on_the_site"]) == (1, 1, 0)
 
 
+@pytest.mark.slow
 def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
     workspace = talked
 
@@ -221,6 +222,7 @@ def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
     assert (rerun.counts.figures["asked"], rerun.fault) == (1, "the key is refused")
 
 
+@pytest.mark.slow
 def test_a_film_that_the_site_has_under_a_wrong_id_is_asked_for_by_its_title(talked, monkeypatch):
     """ReDial's id of It is that of Goodfellas: the site's answer was stored as exact, and It was never requested."""
     sites = {"1": ("Alien", "tt0078748"), "2": ("Babe", "tt0113277"), "3": ("Heat", "tt9999999"), "4": ("Big", None)}

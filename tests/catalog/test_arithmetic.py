@@ -79,6 +79,7 @@ def test_the_line_that_decides_is_marked(name):
     assert (explanation.verdict, deciding(explanation)) == (verdict, lines)
 
 
+@pytest.mark.slow
 def test_a_guide_decides_where_it_speaks_strongly():
     """gore: 1 x severity of violence, or as traits.toml weighs it; severe everywhere is 1, none everywhere 0."""
     for severity, verdict in ((3, "violated"), (0, "clear"), (1, "unknown")):

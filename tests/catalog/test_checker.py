@@ -34,6 +34,7 @@ ASKED += ["Babel", "Far Future", "Rocky 2", "Nobody", "Nobody (part 2)", "Alien 
 YEARS = [None, 1976, 1977, 1978, 1979, 1980, 1982, 1993, 1994, 1995, 1996, 1998, 2001, 2005, 2010, 2012, 2020, 6075]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_traits", [3, 40])  # 40: more than one machine word holds
 def test_a_checker_answers_what_find_and_the_verdicts_do(n_traits):
     index = titles.index((f"i{n}", *work) for n, work in enumerate(WORKS))
@@ -53,6 +54,7 @@ def test_a_checker_answers_what_find_and_the_verdicts_do(n_traits):
     assert seen == {*violations.VERDICTS, "found", "ambiguous", "not_found", True, False}
 
 
+@pytest.mark.slow
 def test_a_checker_of_a_workspace_answers_what_check_does(workspace, tmp_path):
     """Alien is violated by its votes; Emma without a year is both films; a year that is one off clears nothing."""
     films = "domain,title,year\nfilm,Alien,1979\nfilm,Emma,1996\nfilm,Emma,2020\nfilm,Babe,1995\n"

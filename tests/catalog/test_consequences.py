@@ -92,6 +92,7 @@ def test_a_merge_of_titles_without_a_common_word_is_told_with_its_remedy(workspa
     assert figures["next"] == f"if it is Heat (1995), {join}"
 
 
+@pytest.mark.slow
 def test_statements_that_lose_their_item_to_another_are_told(workspace, items, tmp_path):
     """A film was violated, then unknown: a later row had taken its id, and no command reported it."""
     adding.add_catalog(workspace, "csv", items)
@@ -131,6 +132,7 @@ def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, 
     assert (rerun.added, "undated_under_a_title_of_another" in rerun.figures) == (0, False)
 
 
+@pytest.mark.slow
 def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, items, tmp_path):
     """Severe, none, severe again: the last was "already there", and the film stayed clear without a warning."""
     adding.add_catalog(workspace, "csv", items)

@@ -18,6 +18,7 @@ def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_n
         assert verdict.evidence.schema == alien.evidence.schema and verdict.evidence.is_empty()
 
 
+@pytest.mark.slow
 def test_an_id_is_understood_as_people_write_it(films):
     alien = lookup.show(films, "Alien (1979)").item["item"]
     for name in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", "title:Alien (1979)", alien):
@@ -29,6 +30,7 @@ def test_an_id_is_understood_as_people_write_it(films):
         lookup.show(films, "tt0000000")
 
 
+@pytest.mark.slow
 def test_each_candidate_has_an_id_that_tells_it_from_the_others(films, tmp_path):
     (tmp_path / "more.csv").write_text("domain,title,year\nfilm,The Emma,1996\n")
     adding.add_catalog(films, "csv", [tmp_path / "more.csv"])
@@ -41,6 +43,7 @@ def test_each_candidate_has_an_id_that_tells_it_from_the_others(films, tmp_path)
     assert explain.candidates(repeated, items)["ref"].to_list() == refs[:1]
 
 
+@pytest.mark.slow
 def test_a_title_of_several_works_says_which_of_them_violates(films, tmp_path, cli):
     """The verdict was `violated`, without a statement or a reason."""
     (tmp_path / "more.csv").write_text("imdb,topic,yes,no\ntt0118308,Is there blood/gore,40,1\n")

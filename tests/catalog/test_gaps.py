@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.catalog_files import file
 from tests.worlds.source_lines import REDIAL, said
 
 
+@pytest.mark.slow
 def test_gaps_name_what_touches_most_conversations_first(cli, films):
     summary = cli("catalog", "gaps", "-C", films.root, "--json").json
     rows = [(g["title"], g["waiting"], g["conversations"], len(g["unknown"])) for g in summary["gaps"]]
@@ -38,6 +41,7 @@ def test_gaps_name_what_touches_most_conversations_first(cli, films):
     assert [(g["title"], g["waiting"]) for g in summary["gaps"]] == [("Big", 2), ("Alien", 1)]
 
 
+@pytest.mark.slow
 def test_gaps_tell_what_conversations_name_and_no_item_is(cli, films, tmp_path):
     """Accepted films that are no item train nothing: only the release reported this, after people had read it all."""
     row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["Nope (2022)", "Up (2009)"]}
@@ -49,6 +53,7 @@ def test_gaps_tell_what_conversations_name_and_no_item_is(cli, films, tmp_path):
     assert "2 names in 1 conversation, such as title:Nope (2022), title:Up (2009)\n" in output
 
 
+@pytest.mark.slow
 def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
     """Conversations without `items` and `accepted` did not count: nothing was fetched for their films."""
     question = said("user", "Like Heat (1995)?")
@@ -61,6 +66,7 @@ def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
     assert summary["no_item"]["names"] == 0
 
 
+@pytest.mark.slow
 def test_gaps_hear_titles_without_a_year_where_a_release_does(cli, films, tmp_path):
     """For titles without a year the plan had items in answers, but gaps and fetch had nothing to look up."""
     chats = json.dumps({"messages": [said("user", "A film?"), said("assistant", "You should watch Heat tonight.")]})
@@ -89,6 +95,7 @@ def test_the_dialogues_themselves_make_items_of_redials_ids(cli, workspace, tmp_
     assert "ids of ReDial" not in cli("catalog", "gaps", "-C", workspace.root).out
 
 
+@pytest.mark.slow
 def test_gaps_say_where_ids_of_redial_are_read_from(cli, films, tmp_path):
     row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["redial:184418"]}
     cli("mine", "messages", file(tmp_path, "more.jsonl", json.dumps(row)), "-C", films.root)

@@ -56,6 +56,7 @@ def test_what_cannot_be_shown_says_why(ws, cli):
     assert "match    several works have this title and year; where two are one, `catalog show`" in out
 
 
+@pytest.mark.slow
 def test_what_is_known_and_what_is_missing(ws):
     assert [trait.trait for trait in lookup.show(ws, "imdb:tt0078748").traits] == ["gore", "horror_scares"]
     gaps = lookup.gaps(ws)
@@ -63,6 +64,7 @@ def test_what_is_known_and_what_is_missing(ws):
     assert gaps.unlinked["ref"].to_list() == ["title:Nope (2022)"]
 
 
+@pytest.mark.slow
 def test_merges_are_told_first_where_no_word_is_the_same_and_conflicts_apart(ws, cli, tmp_path):
     films = (("movielens:1", "Alien (Director's cut)", 1979, [ALIEN]), ("movielens:2", "Hot", 1996, ["imdb:tt0116191"]))
     store.append(ws, tables.CATALOG_ROWS, shelf(*films))
@@ -80,6 +82,7 @@ def test_merges_are_told_first_where_no_word_is_the_same_and_conflicts_apart(ws,
     assert f"redial:1 Poison (1979)  id conflict  csv:{ALIEN} Alien (1979)" in listed
 
 
+@pytest.mark.slow
 def test_who_waits_for_an_item_is_told_by_the_claims_on_their_words_whoever_finds_nothing(ws):
     """`learned`, which scores every trait `absent` before it has enough labels, hid everybody who waits."""
     talk = store.read(ws, tables.CONVERSATIONS).row(0, named=True)

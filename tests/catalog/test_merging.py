@@ -64,6 +64,7 @@ def test_a_title_in_brackets_joins_the_only_other_item_that_has_it():
     assert ["csv:d"] in catalog.merge(ruled(rows, "csv:d"))[0]["refs"].to_list()
 
 
+@pytest.mark.slow
 def test_a_title_in_brackets_that_may_be_of_two_works_joins_none():
     boy, shonen = ("csv:a", "Boy (Shonen)", 1969, ["imdb:tt1"]), ("demo:s", "Shonen", 1969)
     two_films = [boy, shonen, ("csv:b", "Youth (Shonen)", 1969)]
@@ -112,6 +113,7 @@ def test_two_imdb_ids_are_never_one_item():
         assert sorted(map(sorted, groups)) == [["csv:a", "csv:c"], ["csv:b"]]
 
 
+@pytest.mark.slow
 def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():
     def shelves(*rows):
         for order in itertools.permutations(rows):

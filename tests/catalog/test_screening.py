@@ -154,6 +154,7 @@ def test_an_empty_catalog_is_no_finding(cli, tmp_path):
     assert result.code == 1 and "the catalog is empty" in result.err and "catalog add" in result.err
 
 
+@pytest.mark.slow
 def test_a_file_of_predictions_is_read_too(ws, tmp_path):
     rows = [{"id": "1", "items": [{"title": "Alien", "year": 1979}, {"title": "Alien"}, "Alien (1979)"]}]
     screened = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
@@ -201,6 +202,7 @@ def test_the_command_says_it_and_gives_the_tables(ws, tmp_path, cli):
     assert as_json["differences"][0]["difference"] == 1 and as_json["in"] == 2
 
 
+@pytest.mark.slow
 def test_real_lists_are_read(ws, tmp_path, real_data):
     """A sample of the lists of real models: prose, code and titles without a year drop nothing."""
     with gzip.open(real_data / "llm_recs_inspired/recs.jsonl.gz", "rt") as lines:

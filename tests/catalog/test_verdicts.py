@@ -31,6 +31,7 @@ def test_without_a_word_from_anybody_everything_is_unknown():
     assert np.isnan(risk).all()
 
 
+@pytest.mark.slow
 def test_votes_reach_the_item_by_id_and_by_title():
     assert verdict(said(statement(ALIEN, yes=8, no=0))) == (1.0, "violated")
     assert verdict(said(statement("title:Alien (1979)", yes=8, no=0))) == (1.0, "violated")
@@ -91,6 +92,7 @@ def test_the_same_people_count_once_however_a_table_names_their_page(one, other)
     assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **at) for t in CORE for at in pages))) == (0, "clear")
 
 
+@pytest.mark.slow
 def test_the_newest_count_of_a_page_counts_whatever_was_added_last():
     def word(*dated, **page):
         rows = [statement(ALIEN, t, yes=y, no=n, retrieved=day, **page) for y, n, day in dated for t in CORE]
@@ -110,6 +112,7 @@ def test_the_newest_count_of_a_page_counts_whatever_was_added_last():
     assert verdict(said(*guides)) == verdict(said(*guides[::-1])) == (1.0, "violated")
 
 
+@pytest.mark.slow
 def test_of_counts_that_may_be_of_the_same_people_the_one_counts_by_which_it_is_likeliest_true():
     """3 of 3 are a larger share than 75 of 100, but settle nothing."""
     many, title = statement(ALIEN, yes=75, no=25), "title:Alien (1979)"
@@ -137,6 +140,7 @@ def test_what_stands_behind_a_number_sign_may_be_a_page_of_its_own(pages):
     assert verdict(said(*rows))[1] == "violated"
 
 
+@pytest.mark.slow
 def test_no_order_of_rows_decides_between_two_names_of_an_item():
     """One table, the film once by its title and once by its id, and no page: it is unknown which count is newer."""
     film = "title:Alien (1979)"
@@ -176,6 +180,7 @@ def test_severities_of_the_guide():
     assert verdict(said(*mild, *guide))[1] == "violated"  # the worse of two guides
 
 
+@pytest.mark.slow
 def test_descriptors_of_a_rated_game():
     blood = statement(ALIEN, "blood_and_gore", "esrb")
     assert verdict(said(blood)) == (1.0, "violated")

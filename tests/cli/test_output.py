@@ -34,6 +34,7 @@ def test_a_title_cannot_steer_the_terminal(catalog, cli, words):
     assert (run.code, "Evil" in run.out, harmless(run.out)) == (0, True, True), run.out + run.err
 
 
+@pytest.mark.slow
 def test_a_film_of_many_statements_is_shown_on_a_page(workspace, cli, tmp_path):
     """145 lines, one for each statement and one for each step of the arithmetic, hid the verdicts."""
     topics = sorted({topic for trait in workspace.taxonomy.traits for topic in trait.topics})

@@ -109,6 +109,7 @@ def review(ws: store.Workspace) -> Ran:
 STEPS = {"fill": fill, "review": review}  # what no command does here
 
 
+@pytest.mark.slow
 def test_every_command_prints_what_is_written_here(cli: Cli, ws: store.Workspace, tmp_path: Path) -> None:
     expected = PRINTED.read_text(encoding="utf-8")
     printed = ""
@@ -153,6 +154,7 @@ def test_every_line_of_a_score() -> None:
     assert propose_score._lines(other, "demo") == lines
 
 
+@pytest.mark.slow
 def test_who_follows_sees_every_pull_and_fault_until_ctrl_c(cli, workspace, memory, monkeypatch):
     review_world.fill(workspace)
     ws = store.Workspace.open(workspace.root)

@@ -4,6 +4,8 @@ import re
 import tomllib
 from collections import Counter
 
+import pytest
+
 from saferec_builder.demo import world
 from saferec_builder.mining import privacy
 from tests.worlds.reviewing import TAXONOMY
@@ -76,6 +78,7 @@ def test_no_sentence_stands_in_two_splits() -> None:
             assert splits.setdefault(key, split) == split, sentence
 
 
+@pytest.mark.slow
 def test_no_sentence_loses_a_word_to_a_placeholder() -> None:
     """The simulated reviewers quote what the generator wrote: one pet's name, replaced in mining, stopped the demo."""
     lost = [s for split in SPLITS for s in sentences(split) if [*privacy.find(s)]]

@@ -136,6 +136,7 @@ def test_what_is_no_name_is_nobody_who_was_forgotten_before(
     assert stage.forget(workspace, [" c1\n"], dry=True).receipts == [Receipt("c1", [], False)]
 
 
+@pytest.mark.slow
 def test_a_typo_that_is_given_twice_means_nobody_and_keeps_the_report(workspace: store.Workspace) -> None:
     """The second time it counted as the name of somebody who was erased before, and the report was deleted."""
     store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
@@ -150,6 +151,7 @@ def test_a_typo_that_is_given_twice_means_nobody_and_keeps_the_report(workspace:
     assert stage.forget(workspace, name).receipts[0].before and not page.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", ["", "id"])
 def test_who_was_erased_is_known_also_once_another_source_was_mined(workspace: store.Workspace, only: str) -> None:
     """A name stands for somebody in each source, so it was taken for a new one, which means nobody."""

@@ -68,6 +68,7 @@ def of_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once.released(ws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ["person4", "talk-person4", tables.digest("messages", "talk-person4")])
 def test_a_copy_of_the_input_is_known_by_what_it_says(mined: store.Workspace, cli: Cli, wish: str) -> None:
     names = ["mine.txt", "old/own.jsonl.bak", "own_copy.jsonl", "review/own.ndjson"]
@@ -90,6 +91,7 @@ def test_of_an_author_copies_without_authors_go_too(mined: store.Workspace, cli:
     assert (mined.root / "nameless.jsonl").read_text() == jsonl(nameless[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "text", "wish", "left"),
     [
@@ -145,6 +147,7 @@ def test_other_files_with_a_name_of_theirs_are_listed(mined: store.Workspace, cl
     assert (mined.root / name).read_text() == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ["u/LeaverX", "leaverx", "LeaverX", "t1_c10", "c10", "Seeker1", "s1"])
 def test_a_dump_of_reddit_that_names_them_is_listed(
     of_reddit: Path, workspace: store.Workspace, cli: Cli, wish: str
@@ -165,6 +168,7 @@ def test_outputs_are_not_listed_for_a_word_that_somebody_is_called(mined: store.
     assert "files" not in cli("forget", "person4", "--dry-run", "-C", mined.root, "--json").json
 
 
+@pytest.mark.slow
 def test_what_nobody_can_read_is_listed_and_stops_nothing(mined: store.Workspace, cli: Cli) -> None:
     """It ended in a traceback after the intent was written, and every later command refused to run."""
     (mined.root / "half.parquet").write_bytes(b"PAR1 half of a download")
@@ -202,6 +206,7 @@ def test_a_file_that_one_may_not_read_is_listed(
     assert run.code == 1 and run.json["not_read"] == ["colleagues.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["shard", "release", "key file"])
 def test_what_is_damaged_stops_it_before_it_begins(
     of_release: Path, workspace: store.Workspace, cli: Cli, what: str
@@ -218,6 +223,7 @@ def test_what_is_damaged_stops_it_before_it_begins(
     assert not (workspace.root / store.FORGETTING).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ["here", "released", "pseudonym"])
 def test_a_release_of_before_the_dataset_had_another_name_names_them_too(
     of_release: Path, workspace: store.Workspace, cli: Cli, wish: str
@@ -289,6 +295,7 @@ def test_a_note_on_somebody_else_loses_an_id_of_theirs(mined: store.Workspace, c
     assert store.read(mined, tables.REVIEWS)["note"].to_list() == ["personal data, as in [forgotten]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auth0|65f1ab", "talk:2024/77q", "a=="])
 def test_a_name_may_hold_what_parts_words(workspace: store.Workspace, tmp_path: Path, cli: Cli, name: str) -> None:
     (tmp_path / "own.jsonl").write_text(jsonl(MINE | {"user": name}, OTHER))
@@ -300,6 +307,7 @@ def test_a_name_may_hold_what_parts_words(workspace: store.Workspace, tmp_path: 
     assert sorted(still_in) == [f"note{n}.txt" for n in range(4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ["person4", "talk-person4", "here", "released"])
 def test_who_is_forgotten_is_looked_for_again(mined: store.Workspace, cli: Cli, wish: str) -> None:
     """Files were put back: input files, and files that name them by an id of the workspace or of a release."""
@@ -319,6 +327,7 @@ def test_who_is_forgotten_is_looked_for_again(mined: store.Workspace, cli: Cli, 
     assert (mined.root / "answers.jsonl").read_text() == jsonl({"id": "x"})
 
 
+@pytest.mark.slow
 def test_what_nobody_looks_into_is_told_whenever_somebody_is_looked_for(
     mined: store.Workspace, tmp_path: Path, cli: Cli
 ) -> None:
@@ -334,6 +343,7 @@ def test_what_nobody_looks_into_is_told_whenever_somebody_is_looked_for(
         assert todo == ["data", "backup.tgz"]
 
 
+@pytest.mark.slow
 def test_a_reviewers_file_is_found_again_whatever_it_was_saved_as(mined: store.Workspace, cli: Cli) -> None:
     """Their tasks were searched only in rows: the second time, in a file without rows, they were overlooked."""
     row = store.read(mined, tables.CONVERSATIONS).filter(conversation=tables.digest("messages", "talk-person4"))

@@ -19,6 +19,7 @@ PUBLISHED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", PUBLISHED)
 def test_a_copy_of_what_is_published_is_listed(
     workspace: store.Workspace, tmp_path: Path, cli: Cli, source: str

@@ -33,6 +33,7 @@ def test_no_row_of_what_was_left_out_names_them_by_an_id(workspace: store.Worksp
     assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops + remaining
 
 
+@pytest.mark.slow
 def test_a_reply_of_which_nobody_noted_whose_it_is_goes_with_a_second_erasure(
     workspace: store.Workspace, tmp_path: Path, cli: Cli
 ) -> None:

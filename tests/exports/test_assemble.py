@@ -11,6 +11,7 @@ from tests.worlds.release_rows import manifest, rows_of
 from tests.worlds.release_world import conversation, film, label
 
 
+@pytest.mark.slow
 def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli):
     rows, labels = world.requests()
     rare = [label(rows[n], "needles", quote="what next") for n in (0, 2)]
@@ -36,6 +37,7 @@ def mark_as_crisis(ws, row):
     store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"revision": 0, "crisis": True, "replaced": 0}]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["removed on request", "crisis"])
 def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     """c001 of train was dropped as straddling, because of a later conversation of its person that is not released."""
@@ -52,6 +54,7 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     assert split_sizes == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if `late` did not exist
 
 
+@pytest.mark.slow
 def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace, cli):
     """A release was no longer possible, and the `catalog apart` that the message suggested did nothing."""
     rows, labels = world.requests()
@@ -80,6 +83,7 @@ def test_a_trait_that_was_removed_stops_a_release_until_its_labels_are_taken_bac
     assert rows_of(ws, "labels")["trait"].to_list() == ["gore"] * 40
 
 
+@pytest.mark.slow
 def test_crisis_and_clusters_are_honoured(workspace, cli):
     rows, labels = world.requests()
     ws = world.fill(workspace, rows, labels)

@@ -49,6 +49,7 @@ def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path
     assert summary["canary_in"] == [str(path) for path in planted]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_searched_is_said_and_never_called_clean(released, tmp_path, cli):
     folder = shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
     result = cli("verify", folder, "--contamination", folder / "data/grpo/test.parquet")

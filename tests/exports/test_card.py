@@ -18,6 +18,7 @@ def manifest(released):
     return json.loads((released.releases / "1.0.0/manifest.json").read_text())
 
 
+@pytest.mark.slow
 def test_the_hub_reads_the_card(manifest):
     from huggingface_hub import DatasetCard, DatasetCardData
 

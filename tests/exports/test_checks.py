@@ -41,6 +41,7 @@ def said_by(ws, row, who="ann", **other):
     return review["review"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sensitivity", "item_flag"])
 def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli, kind):
     """That of an item was released as `absent`, so as clear: whether reviews still count was not checked for items."""
@@ -57,6 +58,7 @@ def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli, kind):
     assert run.code == 1 and f"1 labels rest on reviews that count no longer, {first}" in run.err
 
 
+@pytest.mark.slow
 def test_a_reported_text_stops_until_it_is_removed_or_allowed(workspace, cli):
     """The text was released with the words that a reader had reported."""
     rows, labels = world.requests()
@@ -77,6 +79,7 @@ def test_a_reported_text_stops_until_it_is_removed_or_allowed(workspace, cli):
     assert "no such word" in cli("release", "3.0.0", "--allow", "c002", "-C", ws.root).err
 
 
+@pytest.mark.slow
 def test_what_concerns_a_text_or_people_stops_nothing_else(workspace, cli):
     """A reported text that stays with its source; a simulated review on which no label rests needs the word."""
     rows, labels = world.requests()
@@ -113,6 +116,7 @@ def test_personal_data_stops_and_is_not_repeated(text):
     checks.check_personal(*table("a film of 1995, or 2001 (1968)", "[email]"), privacy.find, privacy.suspect)
 
 
+@pytest.mark.slow
 def test_what_mine_leaves_as_a_title_stops_no_release(workspace, cli):
     """Otherwise there would be no remedy: mining again gives the same text."""
     rows, labels = world.requests()
@@ -173,6 +177,7 @@ def card(ws):
     return " ".join((ws.releases / "1.0.0/README.md").read_text().split())
 
 
+@pytest.mark.slow
 def test_where_no_answer_is_known_to_be_clear_it_stops_until_that_is_allowed_and_the_card_says_so(workspace, cli):
     ws = world.fill(workspace, *world.requests(), tables.WARNINGS.empty)
     run = cli("release", "1.0.0", "-C", ws.root)

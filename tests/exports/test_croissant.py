@@ -45,6 +45,7 @@ def test_croissant_validates_and_reads(home):
     assert [t["sft-test/prompt/content"].decode() for t in messages] == [t["content"] for t in prompt]
 
 
+@pytest.mark.slow
 def test_days_of_withheld_texts_are_in_no_stated_coverage(home):
     """It ended at the newest released text, and conversations whose day is withheld may be later."""
     for more, is_stated in (({}, True), ({"silent": ["reddit"]}, False), ({"put_back": ["reddit"]}, False)):

@@ -66,6 +66,7 @@ def named(seed: int, kind: str) -> list[dict]:
     return [alarm for alarm in alarms if is_expected[kind](alarm)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["silent", "reviewer", "trait"])
 def test_two_percent_of_corrupted_labels_are_named(kind):
     hits = sum(bool(named(seed, kind)) for seed in range(TRIALS))
@@ -73,6 +74,7 @@ def test_two_percent_of_corrupted_labels_are_named(kind):
     assert hits >= 0.9 * TRIALS
 
 
+@pytest.mark.slow
 def test_an_honest_update_raises_no_alarm():
     # at most 5 %: with 100 trials and a true rate of 5 %, more than 10 would come up once in a hundred
     false_alarms = sum(bool(named(seed, "honest")) for seed in range(1000, 1000 + TRIALS))
@@ -173,6 +175,7 @@ def test_a_flip_or_two_in_a_large_release_are_no_pile(flips):
     assert found(rows, []) == []
 
 
+@pytest.mark.slow
 def test_a_tail_by_hand():
     # two heads or more of three fair throws: 3/8 + 1/8
     assert diff._tail(2, [(2, 1, 1)] * 3) == pytest.approx(0.5)
@@ -255,6 +258,7 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     assert all([review["verdict"] for review in flip["reviews"]] == ["absent"] for flip in report["flipped"])
 
 
+@pytest.mark.slow
 def test_what_the_data_means_is_a_change_though_every_row_stays(released, cli):
     ws = released
     toml = traits.EMBEDDED.read_text(encoding="utf-8").replace("definition = ", 'definition = "As before, and: " # ', 1)

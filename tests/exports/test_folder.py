@@ -16,6 +16,7 @@ from saferec_builder.core.errors import ReleaseError
 from tests.worlds.release_world import tree
 
 
+@pytest.mark.slow
 def test_a_build_without_room_says_so_once(tmp_path, monkeypatch):
     """Every file lacks room for its last byte; no open file is left to a destructor, which could only print."""
     unraised, limits = [], resource.getrlimit(resource.RLIMIT_FSIZE)

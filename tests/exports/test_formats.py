@@ -79,11 +79,13 @@ def test_datasets_reads_every_config_offline(released, tmp_path):
     assert configs["item_labels"]["splits"]["catalog"][0]["verdict"] == "present"
 
 
+@pytest.mark.slow
 def test_pseudonyms_of_the_workspace_do_not_leave_it(released):
     seekers = pq.read_table(released / "data/conversations/train.parquet")["seeker"].to_pylist()
     assert len(set(seekers)) == 32 and not {f"p{n}" for n in range(40)} & set(seekers)
 
 
+@pytest.mark.slow
 def test_a_request_without_an_answer_is_in_grpo_only(workspace, cli, tmp_path):
     rows, said = world.requests()
     rows.append(conversation("open", "Hi", "Hello", "A comedy?", day=99))  # a test request that names no item
@@ -110,6 +112,7 @@ def test_files_are_written_for_reading_and_for_sending_again(released):
     assert ids == world.released(ws, *(f"c{n:03d}" for n in range(32)))  # one a day
 
 
+@pytest.mark.slow
 def test_two_traits_may_share_an_official_key(workspace, cli):
     """In a taxonomy with finer traits than the official one, a person with either trait has the key."""
     template = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"

@@ -32,6 +32,7 @@ def holds(hub, ws, version):
     return held(hub.repos[REPO], f"v{version}") == tree(ws.releases / version)
 
 
+@pytest.mark.slow
 def test_a_release_is_one_commit_and_a_tag_on_it(hub, released, publish):
     result = publish()
     assert result.code == 0, result.err
@@ -44,6 +45,7 @@ def test_a_release_is_one_commit_and_a_tag_on_it(hub, released, publish):
     assert (repeated["added"], repeated["skipped"]) == (0, FILES) and len(repo.commits) == 2
 
 
+@pytest.mark.slow
 def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, released, publish, tmp_path):
     """An ECDSA signature of the same bytes differs each time: that does not count as other content. One that came too
     late stayed in the release, so that publishing without a signature was refused, too."""
@@ -59,6 +61,7 @@ def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, releas
         assert (result.code, result.json["added"]) == (0, added), result.err
 
 
+@pytest.mark.slow
 def test_an_older_version_under_a_newer_tag_is_refused(hub, publish, cli):
     """Its checksums and its signature are right, so that it was verified, and rebuilt, as the version asked for."""
     assert publish().code == 0
@@ -97,6 +100,7 @@ def test_main_does_not_go_back_to_an_older_version(hub, released, cli, publish):
     assert publish("1.0.0").code == 0 and "v1.0.0" in repo.tags
 
 
+@pytest.mark.slow
 def test_large_files_go_one_after_the_other_in_parts_and_still_in_one_commit(hub, released, publish, monkeypatch):
     hub.part_size = 1000
     monkeypatch.setattr("exports.hub.LARGE", 2000)
@@ -182,6 +186,7 @@ def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, stat
     assert len(hub.repos[REPO].commits) == 2 and holds(hub, released, "1.0.0")
 
 
+@pytest.mark.slow
 def test_what_failed_is_one_line_and_is_done_by_the_next_run(hub, released, publish):
     hub.faults.append(Fault("POST", "/api/repos/create", 403))
     assert publish().code == 1 and not hub.repos
@@ -226,6 +231,7 @@ def test_a_tag_that_holds_something_else_stays(hub, released, publish):
     assert result.code == 1 and "higher version" in result.err and repo.tags == {"v1.0.0": foreign_commit.oid}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["other", None])
 def test_a_repository_that_holds_something_else_keeps_it(hub, publish, name):
     """All files of another dataset were deleted from main; a folder with something else was refused."""

@@ -31,6 +31,7 @@ def test_the_banks_are_apart_and_name_no_trait():
     assert not [(s, n) for s in texts for n in names if n in s.lower()]
 
 
+@pytest.mark.slow
 def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace, cli):
     ws = world.fill(workspace, *world.requests())
     result = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root, "--json").json
@@ -87,6 +88,7 @@ def test_a_trait_that_a_request_may_ask_for_is_not_injected():
     assert inject.wanted("with splinters", [], replace(choice, banks=patterns), known) == {"needles"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["present", "unsure"])
 def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace, cli, verdict):
     """The safe list of an injected row respects only the injected traits: it may contain what this person can't see."""
@@ -103,6 +105,7 @@ def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace
     assert sorted(made_from) == sorted(world.released(ws, "c010", "c012", "c014", "c016", "c018"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["messages", "hf:chats"])
 def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace, cli, source):
     """c001 was removed on request: the only row without an injected row revealed another post of its person. Where
@@ -122,6 +125,7 @@ def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace
     assert world.released(ws, "c000")[0] in made_from
 
 
+@pytest.mark.slow
 def test_a_second_message_to_disclose_in_adds_rows_and_renames_none(workspace, cli):
     """With `both`, the row of a request with one message was called `first`: no row of the release before was left."""
     rows, labels = world.requests()
@@ -139,6 +143,7 @@ def test_a_second_message_to_disclose_in_adds_rows_and_renames_none(workspace, c
     assert new["made_from"].to_list() == world.released(ws, "c000")
 
 
+@pytest.mark.slow
 def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):
     """Only gore has warnings: no answer to a row with needles is known to be safe."""
     ws = world.fill(workspace, *world.requests())

@@ -1,11 +1,14 @@
 """Licences of the sources: every source has terms, and a closed licence needs `--allow`."""
 
+import pytest
+
 from exports import licences, released_ids
 from saferec_builder.sources import doesthedogdie, esrb, parent_guide, rating_reasons, warnings_csv
 from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest, rows_of
 
 
+@pytest.mark.slow
 def test_the_card_names_whose_statements_judged_the_items_and_what_they_cannot_say(workspace, cli):
     """The card named only the sources of conversations and titles: TMDB must be named, and keywords clear nothing. The
     rows that `catalog apart` writes were of a source with an unknown licence."""
@@ -24,6 +27,7 @@ def test_the_card_names_whose_statements_judged_the_items_and_what_they_cannot_s
     }
 
 
+@pytest.mark.slow
 def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
     rows, labels = world.requests()
     ws = world.fill(workspace, [row | {"source": "imdb"} for row in rows], [s | {"simulated": True} for s in labels])
@@ -34,6 +38,7 @@ def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
     assert cli("release", "1.0.0", "--allow", "imdb", "--allow", "simulated", "-C", ws.root).code == 0
 
 
+@pytest.mark.slow
 def test_a_dataset_of_the_hub_is_of_the_source_hf(workspace, cli):
     """`--allow hf` was accepted without effect, and the terms were unknown, because the source is called `hf:NAME`."""
     rows, labels = world.requests()

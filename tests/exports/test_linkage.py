@@ -66,6 +66,7 @@ def theirs(rows: pl.DataFrame, column: pl.Series) -> pl.Series:
     return column.gather(rows["truth"])
 
 
+@pytest.mark.slow
 def test_nobody_is_found_where_texts_stay_with_the_source(ws: store.Workspace) -> None:
     linked = linkage.linkage(ws, ws.releases / "1.0.0")
     assert found(linked) == NOBODY == found(linkage.linkage(ws, "1.0.0"))
@@ -74,6 +75,7 @@ def test_nobody_is_found_where_texts_stay_with_the_source(ws: store.Workspace) -
     assert linked.elsewhere == 0
 
 
+@pytest.mark.slow
 def test_a_release_attacks_itself_where_texts_stay_with_the_source(ws, cli):
     """In a release with texts the best attack finds all of them (see below), and the advice is not to publish it."""
     results = [cli("release", "1.0.1", "-C", ws.root) for _ in range(2)]  # the second time it exists already
@@ -215,6 +217,7 @@ def test_whoever_alone_has_such_rows_in_a_split_is_found(ws: store.Workspace) ->
     assert (hits(rows, source, "rows"), hits(alone, source, "rows")) == (0, 1)
 
 
+@pytest.mark.slow
 def test_who_alone_asks_for_what_is_injected_is_found(cli, tmp_path: Path) -> None:
     """Of two requests without a sensitivity in the validation split one names a bloody film, so that no sentence about
     gore is added to it. The release shows that, and `linkage` found nobody."""
@@ -229,6 +232,7 @@ def test_who_alone_asks_for_what_is_injected_is_found(cli, tmp_path: Path) -> No
     assert again and again <= {*alone.filter(pl.col("traits").list.len() == 0)["conversation"]}
 
 
+@pytest.mark.slow
 def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli, tmp_path: Path) -> None:
     """Nobody has read one of the four requests in the test split. `linkage` said that one was found and no more, and
     `publish` copied the release without a word."""
@@ -256,6 +260,7 @@ def test_who_is_found_is_named_and_stops_publishing_until_they_are_left_out(cli,
     assert cli("publish", "--to", tmp_path / "out2", "-C", ws.root).code == 0
 
 
+@pytest.mark.slow
 def test_lists_of_released_texts_do_not_change_with_a_post_that_stays_out(cli, tmp_path: Path) -> None:
     """They were filled up by what all people in train took: one post that named A and L moved L up in lists with A, so
     that two versions told which post had come."""

@@ -13,6 +13,7 @@ from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
 
 
+@pytest.mark.slow
 def test_provenance_names_what_the_release_rests_on(home, reviewed, cli):
     graph = json.loads((home / "provenance.json").read_text())
     assert {"source:messages", "source:csv", "taxonomy", "rule", "guideline:g1", "release:1.0.0"} <= set(
@@ -27,6 +28,7 @@ def test_provenance_names_what_the_release_rests_on(home, reviewed, cli):
         assert {name for pair in newer[relation].values() for name in pair.values()} <= names
 
 
+@pytest.mark.slow
 def test_it_counts_files_and_names_neither_them_nor_the_folders_of_models(workspace, cli):
     """`anna.schmidt_1987.jsonl` was named, beside a text in which each of her names was replaced."""
     rows, labels = world.requests()

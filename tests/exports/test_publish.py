@@ -11,6 +11,7 @@ from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, tree
 
 
+@pytest.mark.slow
 def test_a_dry_run_refuses_what_the_run_does(released, cli, tmp_path):
     """It reported that all 27 files would replace a newer version, or somebody's thesis. And readers of a folder would
     have got the older rows without notice."""

@@ -136,6 +136,7 @@ def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit")
     return ws
 
 
+@pytest.mark.slow
 def test_a_release_without_texts_says_withheld_and_teaches_nothing_of_it(workspace, cli):
     ws = silent(workspace, cli, 2)
     labels, grpo = rows_of(ws, "labels"), rows_of(ws, "grpo")["conversation"]
@@ -163,6 +164,7 @@ def test_who_shares_not_even_nothing_with_others_is_left_out():
     assert rare.hidden(at_risk(labels), frame, [], ["gore", "needles"], 5).left_out == frozenset()
 
 
+@pytest.mark.slow
 def test_of_k_people_nothing_may_be_told(workspace, cli):
     """k = 3: the 3 with gore stay; needles and spiders (2 each) and the two others end without a released trait. These
     are 6 people, so they stay with three `withheld` each."""

@@ -100,6 +100,7 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert "Do not pass this folder on" in (rebuilt / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_release_with_reviews_keeps_its_certificate(workspace, cli, tmp_path):
     """Every rebuilt release with reviews failed `verify`."""
     reviewed(workspace, *chats())
@@ -111,6 +112,7 @@ def test_a_release_with_reviews_keeps_its_certificate(workspace, cli, tmp_path):
     assert result.code == 0, result.err
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 def test_a_release_is_put_back_as_downloaded_and_by_its_name_on_the_hub(silent, hub, cli, tmp_path):
     """The files that the Hub's client adds to a release were refused as `not part of the release`."""
@@ -153,6 +155,7 @@ def test_how_many_requests_and_messages_there_are_is_not_told_of_a_text_that_sta
     assert actual == expected
 
 
+@pytest.mark.slow
 def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli, tmp_path):
     ws, bare, full = silent
     rows, _ = chats()
@@ -173,6 +176,7 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli
     assert labels.num_rows == 32  # their labels stay
 
 
+@pytest.mark.slow
 def test_who_asked_to_be_removed_before_the_source_was_mined_gets_nothing_back(silent, other, cli, tmp_path):
     """They are not mined here at all, yet the key file put back their day, digest and evidence spans."""
     ws, bare, _ = silent
@@ -187,6 +191,7 @@ def test_who_asked_to_be_removed_before_the_source_was_mined_gets_nothing_back(s
     assert labels.height and not labels["spans"].list.len().sum()
 
 
+@pytest.mark.slow
 def test_a_withdrawn_release_is_not_put_back(silent, cli, tmp_path):
     ws, bare, _ = silent
     assert cli("withdraw", "1.0.0", "--reason", "somebody asked", "-C", ws.root).code == 0
@@ -208,6 +213,7 @@ def test_nothing_is_put_into_the_release_that_it_comes_from(silent, cli, tmp_pat
     assert cli("verify", download).code == 0
 
 
+@pytest.mark.slow
 def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
     ws, bare, _ = silent
     removed = chats()[0][1]  # a conversation with evidence
@@ -224,6 +230,7 @@ def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_befo
     assert cli("verify", tmp_path / "mine").code == 0
 
 
+@pytest.mark.slow
 def test_where_nothing_of_it_was_mined_nothing_is_made(silent, other, cli, tmp_path):
     ws, bare, _ = silent
     for rows in ([], [world.conversation("someone else's", "Hi", "Hello")]):
@@ -277,6 +284,7 @@ def test_a_false_key_file_is_one_line(silent, cli, tmp_path, fault):
     assert not (tmp_path / "mine").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fact", ["rule", "labels", "makers"])
 def test_a_manifest_of_which_no_card_can_be_made_is_one_line(silent, cli, tmp_path, fact):
     ws, bare, _ = silent

@@ -80,6 +80,7 @@ def test_a_test_split_without_a_safety_row_is_named(workspace: store.Workspace, 
     assert "no safety row is in the test split" in out and "give --inject all" not in out
 
 
+@pytest.mark.slow
 def test_a_version_in_which_nothing_changed_says_so(released: store.Workspace, cli) -> None:
     again = "  the same again: nothing changed since 1.0.0: no row, no column, no meaning\n"
     assert again not in cli("release", "1.0.0", "-C", released.root).out

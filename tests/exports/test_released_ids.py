@@ -44,6 +44,7 @@ def told(home):
     return tables
 
 
+@pytest.mark.slow
 def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evidence(released):
     _, rows, folder = released
     names = ("manifest.json", "README.md", "croissant.json", "provenance.json", "CHANGELOG.md")
@@ -76,6 +77,7 @@ def test_ids_are_the_same_in_every_version_and_other_in_another_workspace(releas
     assert cli("release", "1.1.1", "-C", ws.root).code == 1  # rows are gone: only a major version may have other ids
 
 
+@pytest.mark.slow
 def test_the_key_file_is_the_owners_alone_and_is_published_with_nothing(released, cli, tmp_path):
     ws, rows, folder = released
     key = released_ids.path_of(folder)

@@ -46,6 +46,7 @@ TO_HUB = ("--hub", "--repo", "ann/safe")
 ASKED = ["messages,c007,", ",c007,", "messages,,p7", "messages,,@P7"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, asked, monkeypatch):
     monkeypatch.chdir(ws.root)
@@ -79,6 +80,7 @@ def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["hf:chats,c007,", "hf:chats,,p7"])
 def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cli, tmp_path, asked):
     """Released rows name no person: after the tables were made again, `publish` missed removals by author."""
@@ -100,6 +102,7 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
         assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wish", "again"), [("c007", ["c007"]), ("c007", []), ("p7", ["p8"])])
 def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptied_again(ws, cli, tmp_path, wish, again):
     """Only a digest of an erased id remains here: such a release was published, and its data stayed. Later, `forget`
@@ -116,6 +119,7 @@ def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptie
     assert "c007" not in released_ids.read(released_ids.path_of(ws.releases / "1.0.0"))["source_id"]
 
 
+@pytest.mark.slow
 def test_a_thread_that_was_mined_again_without_a_forgotten_post_is_nobody_elses_erasure(workspace, cli, tmp_path):
     """The thread of another person was erased with the post, and its id counted as erased for good: no later release
     could be published, and each `forget`, of whomever, deleted its data."""
@@ -177,6 +181,7 @@ def test_who_is_not_in_it_keeps_nothing_back(ws, cli, tmp_path):
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
 
 
+@pytest.mark.slow
 def test_the_next_step_is_the_version_without_them_and_the_report_says_why(ws, cli):
     """`status` advised to look at the report of a release that must not be published any more."""
     mined, readings = store.read(ws, tables.CONVERSATIONS), tables.READINGS

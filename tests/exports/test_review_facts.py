@@ -236,6 +236,7 @@ def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, c
     assert statement == certificate.from_bounds(label_bounds(gather(ws)), manifest(ws)["withheld"])
 
 
+@pytest.mark.slow
 def test_where_texts_stay_out_a_release_does_not_show_what_was_asked(workspace, cli):
     """Both were asked about gore in the first text, as its words make the rules ask, and said no; `*` covers all else.
     The release showed that: in `reviews`, and as `gore` there had another `basis` than all other traits."""

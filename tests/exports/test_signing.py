@@ -35,6 +35,7 @@ def signed(released, cli, keys, tmp_path):
     return tmp_path / "out", ("--signer", keys / "signers", "--identity", "ann@example.org")
 
 
+@pytest.mark.slow
 def test_who_signed_is_told_and_a_second_publish_adds_nothing(signed, released, cli, tmp_path):
     out, args = signed
     result = cli("verify", out, *args, "--json")
@@ -153,6 +154,7 @@ def test_a_key_that_is_not_there_signs_nothing(released, cli, tmp_path):
     assert result.code == 1 and "no such file" in result.err and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_signing_that_fails_leaves_the_signature_that_is_there(signed, released, cli, keys, tmp_path):
     _, args = signed
     (tmp_path / "odd").write_text("no key")

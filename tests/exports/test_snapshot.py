@@ -58,6 +58,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     return workspace
 
 
+@pytest.mark.slow
 def test_a_release_reads_each_table_once(ws: store.Workspace, reads: Counter[str]) -> None:
     built = release(ws, "1.0.0", inject="gore")
     assert built.manifest["dropped"]["removed on request"] == 1 and built.rows["item_labels"] == 1

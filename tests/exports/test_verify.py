@@ -54,6 +54,7 @@ def test_a_folder_that_is_no_release(tmp_path, cli):
 TABLE = "data/sft/train.parquet"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -147,6 +148,7 @@ def test_a_list_of_equal_values_does_not_fill_the_memory(tmp_path, monkeypatch):
     assert proof._row_digest(pq.ParquetFile(tmp_path / "a.parquet"), 20_000) is None
 
 
+@pytest.mark.slow
 def test_what_was_made_elsewhere_is_verified_before_it_is_compared_or_attacked(copy, released, cli):
     repeated(copy, "x" * 50_000, 5_000)
     for words in (("diff", copy, "1.0.0"), ("linkage", copy, "--key", released.releases / "1.0.0.key.parquet")):
@@ -217,6 +219,7 @@ def test_what_is_not_ours_is_not_overwritten(released, copy, lies_there):
     assert tree(copy) == content
 
 
+@pytest.mark.slow
 def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_path, monkeypatch):
     """After a kill at any call that moves a folder, `out` is a whole release."""
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
@@ -236,6 +239,7 @@ def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_
     assert matches == [True, True] and [path.name for path in tmp_path.glob("*out*")] == ["out"]
 
 
+@pytest.mark.slow
 def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_path):
     """Nobody could publish 1.0.0 again: the folder kept the version that had been withdrawn for a leak."""
     grow(released, cli, "1.1.0")
@@ -246,6 +250,7 @@ def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_pa
     assert result.code == 0 and tree(out) == tree(released.releases / "1.0.0"), result.err
 
 
+@pytest.mark.slow
 def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tmp_path):
     """The link was replaced by a folder, and its target stayed unchanged."""
     (tmp_path / "nas").mkdir()
@@ -287,6 +292,7 @@ def test_a_target_is_no_file_and_has_a_name_of_its_own(released, cli, tmp_path, 
             proof.resolved(Path(name))
 
 
+@pytest.mark.slow
 def test_a_copy_is_the_release_and_may_carry_a_newer_signature(released, tmp_path):
     folder, out = released.releases / "1.0.0", tmp_path / "a" / "out"
     assert proof.copy(folder, out, dry=True) == (FILES, 0) and not out.parent.exists()

@@ -38,6 +38,7 @@ def published(hub, releases, kept):
     return hub.repos[REPO]
 
 
+@pytest.mark.slow
 def test_the_gate_stands_before_anything_is_sent_and_a_dry_run_changes_nothing(hub, releases):
     report = stage.publish(releases[0], REPO, dry=True)
     assert (report.added, report.skipped, hub.repos) == (len(tree(releases[0])), 0, {})
@@ -54,6 +55,7 @@ def test_the_gate_stands_before_anything_is_sent_and_a_dry_run_changes_nothing(h
     assert len(hub.repos[REPO].commits) == commits
 
 
+@pytest.mark.slow
 def test_a_version_is_proved_from_afar(published, cli):
     result = cli("verify", f"{REPO}@1.0.0", "--json")
     assert result.code == 0 and result.json["release"] == "ws 1.0.0" and "withdrawn" not in result.json
@@ -83,6 +85,7 @@ def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
     (ws / "releases" / "withdrawn.json").unlink()
 
 
+@pytest.mark.slow
 def test_the_card_of_main_says_so_after_a_release_that_was_made_before_too(hub, releases):
     """The next publish removed the mark, and the card said nothing about 1.0.0."""
     stage.publish(releases[0], REPO)
@@ -100,6 +103,7 @@ def test_the_card_of_main_says_so_after_a_release_that_was_made_before_too(hub, 
     assert len(repo.commits) == commits
 
 
+@pytest.mark.slow
 def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     """Anybody with write access could withdraw a version, and nothing showed that it was not its maker."""
     ws, key = releases[0].parent.parent, tmp_path / "ann"
@@ -166,6 +170,7 @@ def test_erasing_what_main_holds_takes_its_files_away(published, releases):
     stage.publish(releases[0], REPO)  # the repository can still be published to
 
 
+@pytest.mark.slow
 def test_what_was_withdrawn_elsewhere_is_not_published_again(published, releases, cli):
     for erase in (False, True):
         withdraw.on_hub(REPO, "1.1.0", "wrong", erase=erase)  # by a colleague, without a record in this workspace
@@ -177,6 +182,7 @@ def test_what_was_withdrawn_elsewhere_is_not_published_again(published, releases
         assert (": there is no version 1.1.0, it was withdrawn: wrong" in cli("verify", f"{REPO}@1.1.0").err) == erase
 
 
+@pytest.mark.slow
 def test_a_withdrawal_says_why(published, releases, cli):
     for args in ((), ("--hub", "--repo", REPO)):
         result = cli("withdraw", "1.0.0", "--reason", " ", *args, "-C", releases[0].parent.parent)

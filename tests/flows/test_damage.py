@@ -41,6 +41,7 @@ def damages(files: list[Path]) -> list[tuple[Path, str]]:
     return [(p, way) for n, p in enumerate(files) for way in (ways if SOAK else [ways[n % len(ways)]])]
 
 
+@pytest.mark.slow
 def test_verify_sees_every_damage_of_a_release(ws, cli, injected):
     release = ws.releases / "1.0.0"
     cases = damages(list(release.rglob("*")))

@@ -61,6 +61,7 @@ def test_an_array_of_a_local_dataset(cli, workspace, tmp_path) -> None:
     assert cli("mine", "hf", tmp_path, "-C", workspace.root).code == 1
 
 
+@pytest.mark.slow
 def test_the_dumps_of_reddit_are_read_as_they_are(cli, workspace, tmp_path) -> None:
     line = json.dumps(submission(1))[:-1] + ', "edited": false, "edited": true}'
     assert cli("mine", "reddit", written(tmp_path / "RS.ndjson", line), "-C", workspace.root, "--json").json["added"]

@@ -99,6 +99,7 @@ def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     return home
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../../../../outside", "/tmp/outside", "..", "nul\0byte", "a b", ""])
 def test_a_forged_release_cannot_say_where_else_to_write(release: Path, name: str) -> None:
     """`rebuild` makes a file for every config and split that a manifest counts."""

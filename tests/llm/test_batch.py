@@ -20,6 +20,7 @@ from tests.worlds.batched import TEXTS, Killed, killed_at
 from tests.worlds.model_replies import Cli, answer, claim, fill, options
 
 
+@pytest.mark.slow
 def test_a_batch_is_sent_within_the_budget_read_paid_and_not_sent_again(
     ask: Any, workspace: store.Workspace, double: Batches
 ) -> None:
@@ -165,6 +166,7 @@ def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: 
     assert TEXTS[2].encode() not in file and TEXTS[0].encode() in file
 
 
+@pytest.mark.slow
 def test_words_of_somebody_who_was_erased_do_not_come_back_with_the_batch(
     ask: Any, cli: Cli, workspace, double: Batches, monkeypatch
 ) -> None:
@@ -180,6 +182,7 @@ def test_words_of_somebody_who_was_erased_do_not_come_back_with_the_batch(
     assert ask().json["already_paid"] == len(TEXTS) - 2 and len(double.batches) == 1
 
 
+@pytest.mark.slow
 def test_answers_to_texts_that_a_run_does_not_read_leave_the_bytes_of_a_token(
     ask: Any, workspace: store.Workspace, double: Batches, monkeypatch
 ) -> None:

@@ -22,6 +22,7 @@ def out(ask: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     return ask
 
 
+@pytest.mark.slow
 def test_a_budget_counts_what_a_batch_that_is_out_can_cost(out: Any, workspace, stub: Stub, double: Batches) -> None:
     """The next run ignored it, so that all runs together cost more than the budget."""
     toml = workspace.root / "saferec.toml"
@@ -36,6 +37,7 @@ def test_a_budget_counts_what_a_batch_that_is_out_can_cost(out: Any, workspace, 
     assert out(*beside, reserved).json["added"] > 0  # the batch cost far less
 
 
+@pytest.mark.slow
 def test_a_model_is_not_asked_directly_for_what_is_in_a_batch(out: Any, workspace, double: Batches) -> None:
     """It was paid twice, and the batch was never fetched."""
     plan = out("--dry-run").json
@@ -52,6 +54,7 @@ def test_a_model_is_not_asked_directly_for_what_is_in_a_batch(out: Any, workspac
     assert result["usd"] == bill["usd"].sum() == pytest.approx(5 * 26 / 1e6 / 2)
 
 
+@pytest.mark.slow
 def test_what_another_batch_left_unanswered_is_not_in_the_one_that_is_out(
     ask: Any, double: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +72,7 @@ def test_what_another_batch_left_unanswered_is_not_in_the_one_that_is_out(
     assert ask("--dry-run", "--limit", "2").json["requests"] == 0
 
 
+@pytest.mark.slow
 def test_a_batch_is_billed_where_nothing_is_left_to_read(out: Any, workspace, stub: Stub, double: Batches) -> None:
     """Another server with the same model has read everything since."""
     stub.usual = speaks
@@ -81,6 +85,7 @@ def test_a_batch_is_billed_where_nothing_is_left_to_read(out: Any, workspace, st
     assert store.read(workspace, tables.BATCHES)["state"][-1] == "done"
 
 
+@pytest.mark.slow
 def test_a_batch_whose_answers_were_deleted_costs_what_was_reserved_and_holds_nobody_up(
     out: Any, workspace, double: Batches, monkeypatch
 ) -> None:

@@ -29,6 +29,7 @@ def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> Non
         llm.run(reader())
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog) -> None:
     """It reaches the task at the next await, while requests are pending: the client is closed all the same."""
 

@@ -5,6 +5,7 @@ import pytest
 from saferec_builder import llm
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)  # the old way took minutes: it compared each request with all before it
 def test_a_budget_holds_a_whole_batch() -> None:
     server = llm.Server("m", "http://127.0.0.1:9")

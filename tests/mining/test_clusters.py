@@ -96,6 +96,7 @@ def test_of_two_that_mine_at_once_each_compares_with_what_the_other_wrote(
     assert together(workspace) == set(names)
 
 
+@pytest.mark.slow
 def test_a_file_of_two_sources_is_told_by_its_conversations_and_not_by_their_copies(
     workspace: store.Workspace, tmp_path
 ) -> None:

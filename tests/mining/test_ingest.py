@@ -42,6 +42,7 @@ def test_a_demo_whose_key_everybody_has_takes_no_posts_of_people(cli, demo_works
     assert store.read(demo_workspace, tables.CONVERSATIONS).is_empty()
 
 
+@pytest.mark.slow
 def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, tmp_path, monkeypatch):
     """Marks and origins are stored before the text: without its mark, models and people would read it."""
     path = tmp_path / "chats.jsonl"
@@ -61,6 +62,7 @@ def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, t
     assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1
 
 
+@pytest.mark.slow
 def test_a_mark_of_distress_that_a_version_of_the_rule_misses_comes_back(cli, workspace, tmp_path, monkeypatch):
     """An equal row existed, so none was added: the row of the rule that missed it stayed last, and people read it."""
     path = tmp_path / "chats.jsonl"
@@ -93,6 +95,7 @@ FILM, COARSE, FINE = ("A film?", "Heat (1995)"), chat("a", "hi there you"), chat
 LIKE, LOVE = chat("a", "I like it"), chat("a", "I love it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "counts", "turns"),
     [  # added, kept_with_former_facts, kept_with_later_words
@@ -139,6 +142,7 @@ def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the
     assert drops[0] == drops[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
 
 
+@pytest.mark.slow
 def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_path):
     """Worker 8 recommends in both dialogues, worker 9 asks in one: each may have their own turns removed."""
     path = tmp_path / "redial.jsonl"
@@ -228,6 +232,7 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     assert summary["files_without_a_row"] == [str(folder / "b.jsonl")]
 
 
+@pytest.mark.slow
 def test_files_without_any_row_are_a_fault(cli, workspace, tmp_path):
     """A wrong path or a broken download once ended with exit code 0 and "next: read conversations"."""
     empty = tmp_path / "e.jsonl"
@@ -238,6 +243,7 @@ def test_files_without_any_row_are_a_fault(cli, workspace, tmp_path):
         assert ingest.mine(workspace, source, empty).fault in result.err  # in Python it is a field, as for other files
 
 
+@pytest.mark.slow
 def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     """Polars reads `[1]` in a path as "1": with a catalog, this ended in a traceback."""
     root, items, dump = tmp_path / "team[1]", tmp_path / "items.csv", tmp_path / "RS_2022-08.ndjson"
@@ -250,6 +256,7 @@ def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     assert (result.code, result.json["added"]) == (0, 1), result.err
 
 
+@pytest.mark.slow
 def test_what_of_which_file_was_left_out_is_told_in_python_too(workspace, tmp_path):
     """The drops of the second file of a name were listed under the first, which hid that nothing of it was taken."""
     valid, broken = tmp_path / "2023" / "chats.jsonl", tmp_path / "2024" / "chats.jsonl"

@@ -50,6 +50,7 @@ NOBODY = {  # row of removals.csv -> what is told of it
 }
 
 
+@pytest.mark.slow
 def test_what_names_nobody(cli, workspace, tmp_path):
     path = file_of(tmp_path, "a", "a1", "b2")
     for row, told in NOBODY.items():
@@ -72,6 +73,7 @@ def test_who_is_written_as_a_wish_but_for_capitals_is_counted_and_not_named(cli,
     assert "authors_as_in_removals_but_for_capitals" not in mined(cli, workspace, "messages", path).json
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ["messages,a1,", ",a1,", "messages,,u-a1", "messages,a1,nobody", "messages,x,u-a1"])
 def test_who_is_in_the_files_is_left_out_and_stays_known(cli, workspace, tmp_path, row):
     """The removal is written first: they never enter the workspace, and a later file without them is no fault."""
@@ -87,6 +89,7 @@ def test_who_is_in_the_files_is_left_out_and_stays_known(cli, workspace, tmp_pat
     assert b"u-a1" not in stored
 
 
+@pytest.mark.slow
 def test_the_order_of_files_and_of_commands(cli, workspace, tmp_path):
     wish(workspace, "messages,b2,")
     first, second = file_of(tmp_path, "a", "a1"), file_of(tmp_path, "b", "b2", "b3")
@@ -96,6 +99,7 @@ def test_the_order_of_files_and_of_commands(cli, workspace, tmp_path):
     assert mined(cli, workspace, "messages", first).code == 0 and held(workspace) == {"a1", "b3"}
 
 
+@pytest.mark.slow
 def test_a_text_that_is_what_it_was_before_the_person_came_is_not_withheld(cli, workspace, tmp_path):
     """The table had that text already, so the later one, which is to be removed, stayed the current one."""
     path, added = tmp_path / "a.jsonl", []
@@ -121,6 +125,7 @@ def test_a_text_of_who_is_removed_stays_withheld_where_the_file_names_nobody(cli
     assert len(withheld.reasons(workspace, conversations)) == conversations.height == 1
 
 
+@pytest.mark.slow
 def test_what_another_source_gave_before_counts(cli, workspace, tmp_path):
     rows = [{"conversationId": "77", "initiatorWorkerId": 5, "respondentWorkerId": 6}]
     talk = {"messages": [{"text": "A film?", "senderWorkerId": 5}, {"text": "Hm", "senderWorkerId": 6}]}
@@ -135,6 +140,7 @@ def test_what_another_source_gave_before_counts(cli, workspace, tmp_path):
     assert mined(cli, workspace, "messages", chats).code == 1
 
 
+@pytest.mark.slow
 def test_posts_of_reddit(cli, workspace, tmp_path):
     dump = [submission(1, author="Ann"), comment(10, "s1", author="Helper"), submission(2, author="Bo")]
     path = reddit_dump.write(tmp_path / "all.ndjson", dump)

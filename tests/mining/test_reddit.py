@@ -35,6 +35,7 @@ def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace,
     assert mined(cli, workspace, rs, rc)["added"] == 0
 
 
+@pytest.mark.slow
 def test_shards_of_when_capitals_counted_are_no_answer(cli, workspace, tmp_path, monkeypatch):
     """They held nothing of a subreddit in other capitals than saferec.toml has, and were used again."""
     dump, read = write(tmp_path / "RS_2022-08.ndjson", [S | {"subreddit": S["subreddit"].upper()}]), reddit.read
@@ -45,6 +46,7 @@ def test_shards_of_when_capitals_counted_are_no_answer(cli, workspace, tmp_path,
     assert mined(cli, workspace, dump)["added"] == 1
 
 
+@pytest.mark.slow
 def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     asked = S | {"link_flair_text": "Request, mail jo@example.org"}  # in some forums authors write their own flair
     write(tmp_path / "r_MovieSuggestions_posts.jsonl", [asked])
@@ -61,6 +63,7 @@ def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     assert origin["author"][1] == origin["author"][5]  # Helper and helper are one person
 
 
+@pytest.mark.slow
 def test_a_name_that_one_post_gives_is_hidden_in_the_whole_conversation(cli, workspace, tmp_path):
     """Each post was searched alone, so an answer still had the son's name that the request had a placeholder for."""
     request = submission(1, author="Asker", title="Looking for a film", selftext="My son Ethan hates blood.")
@@ -80,6 +83,7 @@ def test_a_name_that_one_post_gives_is_hidden_in_the_whole_conversation(cli, wor
     assert not any(b"Nadia" in raw or b"nadia" in raw for raw in shards)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_dump_leaves_nothing_in_the_figures(cli, workspace, tmp_path):
     csv, dump = tmp_path / "items.ndjson", tmp_path / "RS_2022-08.ndjson"
     csv.write_text("source_id,title\n" * 50)
@@ -111,6 +115,7 @@ def test_a_dump_of_which_every_post_is_left_out_by_a_rule_is_no_fault(cli, works
     assert summary.get("other_subreddits", "").startswith("b: add those that you want to [reddit]") == is_elsewhere
 
 
+@pytest.mark.slow
 def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
     fifo = tmp_path / "pipe.ndjson"
     os.mkfifo(fifo)
@@ -153,6 +158,7 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert mined(cli, workspace, path)["added"] == 0
 
 
+@pytest.mark.slow
 def test_shards_of_earlier_removals_are_deleted_unless_another_command_may_read_them(cli, workspace, tmp_path):
     """They hold the posts of who was removed, and each change of the catalog or of removals.csv adds a full copy."""
     folder, path = workspace.root / "mining", reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
@@ -173,6 +179,7 @@ def test_shards_of_earlier_removals_are_deleted_unless_another_command_may_read_
     assert all(times[file] == file.stat().st_mtime_ns for file in folder.rglob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
     """Both files have the same post at the same place, one with a later score: the order of files does not matter."""
     rows = [S, comment(1, "s1", score=2)], [S, comment(1, "s1", score=50)]
@@ -184,6 +191,7 @@ def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
     assert all(a.equals(b) for a, b in zip(first, second, strict=True))  # tables_of sums: 4 posts, 2 twice
 
 
+@pytest.mark.slow
 def test_of_two_files_of_one_name_each_has_its_own_drops(cli, workspace, tmp_path):
     """The broken line of the second file was not in the table, as the first has one there."""
     for part in ("a", "b"):
@@ -243,6 +251,7 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
     assert all(a.equals(b) for a, b in zip(at_once, parts, strict=True))
 
 
+@pytest.mark.slow
 def test_characters_that_reddit_escapes_are_read_as_their_authors_wrote_them(cli, workspace, tmp_path):
     """ "Tucker &amp; Dale vs Evil" in a real post was the film "Evil", and "Rock &amp; Rule" no film at all."""
     films = "film,Evil,2003\nfilm,Tucker & Dale vs Evil,2010\n"
@@ -256,6 +265,7 @@ def test_characters_that_reddit_escapes_are_read_as_their_authors_wrote_them(cli
     assert row["accepted"] == ["csv:film:tucker and dale v evil:2010"] == row["recommended"]
 
 
+@pytest.mark.slow
 def test_a_forum_about_games_names_no_film_and_one_about_films_no_game(cli, workspace, tmp_path):
     """Most items that real requests for games named were films of another title's words, such as Moon (2009)."""
     own = "domain,title,year\nfilm,Moon,2009\ngame,Lantern Keep,2011\nseries,Cold Harbour,2014\nbook,Salt Roads,2003\n"
@@ -272,6 +282,7 @@ def test_a_forum_about_games_names_no_film_and_one_about_films_no_game(cli, work
     assert named == {"game": [game], "film": [film, series], "book": [book], None: [film, game, series, book]}
 
 
+@pytest.mark.slow
 def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_path):
     """It was stored under an IMDb id that two rows claim, so after `catalog apart` it became another film."""
     rows = "domain,title,year,id,imdb\nfilm,It,1990,it,tt0099685\nfilm,Goodfellas,1993,good,tt0099685\n"

@@ -100,6 +100,7 @@ def test_wishes_know_every_source_of_the_command(tmp_path):
         assert wished(tmp_path, f"{source},a,").wishes[0].source == source
 
 
+@pytest.mark.slow
 def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
     """A private file with names in clear was rewritten so that everybody could read it."""
     (tmp_path / "own.jsonl").write_text("\n".join(chat(name, "A calm film?", user=name) for name in ("a1", "b2")))
@@ -115,6 +116,7 @@ def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
         assert header.startswith("\ufeff") == (coding == "utf-8-sig")  # a spreadsheet knows UTF-8 by this mark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ann", "a1"])
 @pytest.mark.parametrize("source", ["messages", "reddit"])
 def test_a_file_that_names_no_author_or_another_brings_nobody_back(workspace, tmp_path, cli, source, name):

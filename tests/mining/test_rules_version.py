@@ -69,6 +69,7 @@ def rewritten(module: ModuleType) -> str:
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_a_comment_a_move_and_another_name_in_the_code_change_no_version(name, monkeypatch) -> None:
     module = MODULES[name]
@@ -78,6 +79,7 @@ def test_a_comment_a_move_and_another_name_in_the_code_change_no_version(name, m
     assert name_of(instead(name, made(module, source, "elsewhere"), monkeypatch)) == version
 
 
+@pytest.mark.slow
 def test_a_list_of_words_may_be_set_out_anew(tmp_path, monkeypatch) -> None:
     """The order of lines, comments and blanks in given_names.txt do not matter."""
     lines = (names.Path(names.__file__).parent / "given_names.txt").read_text(encoding="utf-8").splitlines()
@@ -162,6 +164,7 @@ def test_every_pattern_text_and_list_is_a_part_of_the_version(name, constant, mo
     assert versions.named(*named_of(module)) != module.rules()
 
 
+@pytest.mark.slow
 def test_every_given_name_is_a_part_of_the_version(monkeypatch) -> None:
     """Also if no answer changes, as here, where there is none."""
     monkeypatch.setattr(privacy, "redact_all", lambda *_, **__: (pl.Series([""]), {}))
@@ -219,6 +222,7 @@ def test_a_fault_that_changes_an_answer_changes_the_version(name) -> None:
 # ---- workspaces that were mined before
 
 
+@pytest.mark.slow
 def test_what_was_mined_with_other_rules_is_mined_again(cli, workspace, tmp_path, monkeypatch) -> None:
     """Shards are stored under a digest of the names of the rules."""
     rs = write(tmp_path / "RS_2022-08.ndjson", [submission(1, selftext="I'm Ida, from Salem. A calm film, please")])

@@ -123,6 +123,7 @@ def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, 
     assert "no blood please" in prompts and "kill myself" not in prompts
 
 
+@pytest.mark.slow
 def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
     """Nine conversations of ten are unread, one more is withheld: eight; the zone keeps its size."""
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0

@@ -10,6 +10,7 @@ from tests.servers.llm_stub import Stub
 from tests.worlds.model_replies import TEXTS, Cli, fill, options, price, said
 
 
+@pytest.mark.slow
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     models = ("--proposer", "openai:small,openai:large,openai:huge")
     result = ask(*models).json
@@ -62,6 +63,7 @@ def test_who_was_not_asked_disputes_nothing() -> None:
 # ---- money
 
 
+@pytest.mark.slow
 def test_what_was_spent_is_kept_per_model_and_run(ask: Any, cli: Cli, workspace: store.Workspace) -> None:
     price(workspace, "small")
     result = ask("--proposer", "openai:small").json
@@ -120,6 +122,7 @@ def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> N
 # ---- another prompt, another taxonomy
 
 
+@pytest.mark.slow
 def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     ask("--proposer", "openai:small")
     prompt = "\ufeff# conversation\nOnly what is said outright.\n{traits}\n# item\nPlots.\n{traits}\n"

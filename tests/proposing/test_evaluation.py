@@ -44,6 +44,7 @@ def test_the_rules_are_scored_on_the_half_they_were_not_tuned_on(demo: store.Wor
     assert all(store.read(demo, t).equals(tables_before[t.name]) for t in tables.TABLES.values())
 
 
+@pytest.mark.slow
 def test_so_is_learned_which_learns_their_claims_on_these_texts(demo: store.Workspace, cli: Cli) -> None:
     rows = store.read(demo, tables.CONVERSATIONS).select("conversation", "digest").iter_rows()
     readings = [("sensitivity", *row, "learned", "learned-1", demo.taxonomy.digest, []) for row in rows]
@@ -53,6 +54,7 @@ def test_so_is_learned_which_learns_their_claims_on_these_texts(demo: store.Work
     assert 100 < score["read"] < 160
 
 
+@pytest.mark.slow
 def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
     for gold in ("labels", "demo", "tea"):
         result: Ran = cli("propose-score", "--gold", gold, "-C", demo.root)
@@ -61,6 +63,7 @@ def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
     assert result.code == 1 and "one is scored at a time: rules, then a" in result.err
 
 
+@pytest.mark.slow
 def test_what_a_model_was_not_asked_about_it_has_not_missed(workspace: store.Workspace, cli: Cli, stub: Stub) -> None:
     """After the words of a definition changed, everything the model had found counted as missed."""
     fill(workspace, "no blood for me please", "no more blood")

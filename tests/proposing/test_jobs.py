@@ -14,6 +14,7 @@ def refusing(way: Any) -> Any:
     return lambda handler: (way if "odd" in handler.text else speaks)(handler)
 
 
+@pytest.mark.slow
 def test_texts_that_a_server_refuses_hold_up_no_others(
     blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -30,6 +31,7 @@ def test_texts_that_a_server_refuses_hold_up_no_others(
     assert [run["dropped"].get("every request refused", 0) for run in runs] == [2, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_limit_comes_to_all_texts(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     """The first texts had a useless paid answer: each run looked only at these."""
     texts = ["odd 0", "odd 1", *(f"blood {n}" for n in range(2, 5))]

@@ -24,6 +24,7 @@ def test_a_fault_that_passes_makes_no_weaker_way_the_known_one(blank: Any, works
     assert store.read(workspace, tables.WAYS).is_empty()
 
 
+@pytest.mark.slow
 def test_a_fault_that_stays_is_remembered_for_a_week(blank: Any, workspace, stub: Stub, monkeypatch) -> None:
     """A server that always ended with 500 at a schema was asked in every way at each run."""
     options(workspace, "retries = 0")

@@ -26,6 +26,7 @@ def rows(ws: store.Workspace, **which: str) -> pl.DataFrame:
     return store.read(ws, tables.PROPOSALS).filter(proposer="learned", **which)
 
 
+@pytest.mark.slow
 def test_it_is_trained_before_the_bar_of_its_texts_begins(workspace: store.Workspace) -> None:
     """The two bars interleaved and contradicted each other."""
     world(workspace, 130, 6)
@@ -43,6 +44,7 @@ def test_it_is_trained_before_the_bar_of_its_texts_begins(workspace: store.Works
     assert events[:3] == [f"begins {FOLDS}", f"ends {FOLDS}", "begins 136"]
 
 
+@pytest.mark.slow
 def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(workspace: store.Workspace) -> None:
     texts, bars = world(workspace, 130, 6), list[Bar]()
     named = list[tuple[str, str]]()
@@ -62,6 +64,7 @@ def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(wo
     assert propose(workspace, "learned").counts.added == len(texts)
 
 
+@pytest.mark.slow
 def test_with_few_labels_it_scores_and_claims_nothing(workspace: store.Workspace, monkeypatch) -> None:
     texts = world(workspace, 8, 2)
     with monkeypatch.context() as patch:  # the labels are counted before any time is spent on training

@@ -1,5 +1,7 @@
 """The precision of `learned` is computed again only if its inputs changed."""
 
+import pytest
+
 from saferec_builder.proposing import learned, learning_examples
 from saferec_builder.proposing.run import propose
 from saferec_builder.scoring import linear_text
@@ -8,6 +10,7 @@ from tests.worlds.learned_world import few_messages, label, world
 from tests.worlds.model_replies import fill
 
 
+@pytest.mark.slow
 def test_whether_it_is_as_precise_is_worked_out_once_for_what_people_judged(
     workspace: store.Workspace, monkeypatch, caplog, tmp_path_factory
 ) -> None:

@@ -41,6 +41,7 @@ def test_it_is_paid_for_again_where_somebody_asks(failing: Any, workspace: store
     assert set(replies) <= set(store.read(workspace, tables.REQUESTS)["request"])
 
 
+@pytest.mark.slow
 def test_attempts_are_counted(failing: Any, stub: Stub) -> None:
     """A useless answer is requested at most three times in all, however often the command runs."""
     assert [failing("--retry-failed")["requests"] for _ in range(4)] == [2] * (ATTEMPTS - 1) + [0, 0]

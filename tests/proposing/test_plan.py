@@ -40,6 +40,7 @@ def test_a_dry_run_says_what_the_budget_pays_for(ask: Any, workspace: store.Work
     assert "left_of_the_budget_usd" not in ask("--proposer", "openai:small", "--dry-run").json and not stub.asked
 
 
+@pytest.mark.slow
 def test_the_longest_answer_of_a_model_is_known_to_the_next_run(
     ask: Any, workspace: store.Workspace, stub: Stub
 ) -> None:

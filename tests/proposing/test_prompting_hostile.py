@@ -70,6 +70,7 @@ def test_a_text_stays_inside_its_line(role: str) -> None:
         assert line.isprintable() and not set(line) & set("<>[]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", OBEDIENT)
 @pytest.mark.parametrize("role", ["seeker", "recommender"])
 def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: str) -> None:
@@ -113,6 +114,7 @@ def test_people_who_only_talk_are_not_flagged() -> None:
     assert flagged == ["You are now my favourite recommender... no, you really are kind"]  # the known false positive
 
 
+@pytest.mark.slow
 def test_real_seekers_are_not_flagged(real_data: Path) -> None:
     texts = []
     for path in sorted((real_data / "redial").glob("*.jsonl")):

@@ -35,6 +35,7 @@ def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
     return {t.name: store.read(ws, t).sort(t.key) for t in kinds}
 
 
+@pytest.mark.slow
 def test_what_was_read_is_not_read_again(ask: Any, cli: Cli, workspace: store.Workspace, stub: Stub) -> None:
     first = ask("--json").json
     assert (first["in"], first["added"], first["skipped"], first["dropped"]) == (3, 3, 0, {})
@@ -188,6 +189,7 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
     assert figures["rules_know_no_cues_of"] == ["gambling"] and "--proposer openai:MODEL" in figures["what_reads_these"]
 
 
+@pytest.mark.slow
 def test_what_the_rules_cannot_read_is_left_to_a_model(
     cli: Cli, workspace: store.Workspace, stub: Stub, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def path(tmp_path):
     return tmp_path / "a.jsonl"
 
 
+@pytest.mark.slow
 def test_a_server_is_evaluated(model, release, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     words = ["evaluate", "--release", str(release.folder), "--server", model.url, "--model", "org/name:1"]

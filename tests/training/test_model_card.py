@@ -11,6 +11,7 @@ from tests.conftest import Printed
 from training import model_card, run_folders as stages
 
 
+@pytest.mark.slow
 def test_a_trained_model_has_a_card_that_says_what_it_learned_from(tmp_path: Path) -> None:
     """There was run.json alone: no licence, no bound of what the labels miss, and nothing against serving `sft`."""
     facts = {"licence": "cc-by-4.0", "certificate": {"any": "at most 7 %"}, "demo": False}
@@ -37,6 +38,7 @@ def test_a_trained_model_has_a_card_that_says_what_it_learned_from(tmp_path: Pat
     assert not (tmp_path / "start" / "README.md").exists()  # nothing was trained
 
 
+@pytest.mark.slow
 def test_only_what_is_made_of_the_release_alone_has_its_licence(tmp_path: Path) -> None:
     """The licence of the data is none for the weights of a pretrained model, nor for what is trained from these."""
     release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0", "licence": "cc-by-4.0"})

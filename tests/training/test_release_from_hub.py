@@ -47,6 +47,7 @@ def test_a_version_of_the_workspace_is_its_folder(release, tmp_path: Path, monke
     assert data.open_release("1.0.0").folder == Path("releases/1.0.0") and folder("2.0.0") == Path("2.0.0")
 
 
+@pytest.mark.slow
 def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = small_release.predictions(tmp_path / "mine.jsonl", u7="1. Item D (2004)", u8="1. Item C (2003)")
     fixed = ["--predictions", str(answers), "--output", str(tmp_path / "out")]

@@ -75,6 +75,7 @@ def test_a_stage_is_done_again_when_the_model_that_it_starts_from_was_made_anew(
     assert trained == ["first", "other"]
 
 
+@pytest.mark.slow
 def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:
     model = tmp_path / "runs" / "sft" / "best"
     model.mkdir(parents=True)
@@ -90,6 +91,7 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
     assert (model / "weights").exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_loaded_costs_no_earlier_model(tmp_path: Path) -> None:
     """A typing error in --model cleared the folder of --output, with the model that had been trained there."""
     run = stages.Run(RELEASE, tmp_path)
@@ -108,6 +110,7 @@ def test_what_cannot_be_loaded_costs_no_earlier_model(tmp_path: Path) -> None:
     assert stages.read_card(tmp_path / "sft")["from"] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_stage_that_replaces_another_one_says_why(tmp_path: Path, capsys: Printed) -> None:
     """A second seed under the same output cleared the models of the first without a word."""
     for seed, settings in ((0, {"lr": 1.0}), (0, {"lr": 1.0}), (1, {"lr": 2.0})):
@@ -121,6 +124,7 @@ def test_a_stage_that_replaces_another_one_says_why(tmp_path: Path, capsys: Prin
     assert card["versions"]["python"] == platform.python_version() and card["versions"]["numpy"]
 
 
+@pytest.mark.slow
 def test_a_stage_that_takes_long_says_that_it_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that counts no steps was silent for minutes."""
     monkeypatch.setattr(progress, "PATIENCE", 0.01)

@@ -34,6 +34,7 @@ def unanswered(pushed: Path) -> Iterator[Opened]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_link_opens_its_persons_tasks_by_a_cookie_that_no_script_reads(page) -> None:
     web = page.browser()
     cookie = web.post("/tasks", json={"token": page.link("ann").partition("#")[2]}).headers["set-cookie"]

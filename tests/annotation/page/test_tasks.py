@@ -70,6 +70,7 @@ def test_an_answer_becomes_the_rows_of_a_pull(ws) -> None:
     assert page.first("bo")["left"] == 2 and page.first("mallory")["left"] == 0
 
 
+@pytest.mark.slow
 def test_a_trait_that_came_later_is_not_absent_by_an_answer_given_again(workspace: store.Workspace) -> None:
     own_taxonomy(workspace)
     path = workspace.root / "mine.toml"
@@ -113,6 +114,7 @@ def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws) -> None:
     assert said(ws)["c1", "gore"] == ("present", ["blood"])
 
 
+@pytest.mark.slow
 def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> None:
     page, task = pushed(ws)
     answer(page, task)
@@ -140,6 +142,7 @@ def test_a_long_pull_keeps_nobody_else_waiting(ws) -> None:
         assert pool.submit(page.first, "bo").result(30)["left"] == 2
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_asked_for_once_more_mends_the_rejection_and_may_be_changed(ws, monkeypatch) -> None:
     """The rejection was part of the task's key, and stayed for ever if the server stopped before it was erased."""
     task = named(shown(review_page.tasks(ws, "ann", "bo"), "ann"), "c1")
@@ -155,6 +158,7 @@ def test_an_answer_that_was_asked_for_once_more_mends_the_rejection_and_may_be_c
     assert said(ws)["c1", "gore"] == ("absent", [])
 
 
+@pytest.mark.slow
 def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     """An open tab goes back with `z`: the new answer was refused, and lost."""
     task = named(shown(review_page.tasks(ws, "ann", "bo"), "ann"), "c1")
@@ -171,6 +175,7 @@ def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     assert said(ws)["c1", "gore"][0] == "unsure"
 
 
+@pytest.mark.slow
 def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     """That ruling settled the dispute, and its first answer is two rows: the change was refused, and lost."""
     disputed(ws, "cy")
@@ -193,6 +198,7 @@ def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: 
     assert said(ws)["c1", "gore"] == ("absent", [])
 
 
+@pytest.mark.slow
 def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     """A report of personal data in such a note was lost."""
     page, task = pushed(ws)
@@ -209,6 +215,7 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     assert push.push(ws, ["ann", "bo", "di"], to=ReviewPage()).assignments["reviewer"].to_list() == ["di"]
 
 
+@pytest.mark.slow
 def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) -> None:
     """`z`, then `s`: only the `*` was taken back, and `present` still counted for labels."""
     page, task = pushed(ws)
@@ -221,6 +228,7 @@ def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) ->
     assert gather(ws).votes.filter(trait="gore").select("reviewer", "verdict").rows() == [("ann", "present")]
 
 
+@pytest.mark.slow
 def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws) -> None:
     page = disputed(ws, "cy")
     (task,) = shown(page, "cy")
@@ -236,6 +244,7 @@ def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws
     assert push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="di").assignments["reviewer"].to_list() == ["di"]
 
 
+@pytest.mark.slow
 def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
     page, task = pushed(ws)
     opt_outs.opt_out(ws, "ann", "gore")
@@ -276,6 +285,7 @@ def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: p
     assert page.first("ann")["left"] == 0
 
 
+@pytest.mark.slow
 def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> None:
     """Where di rules too, di's page still asked, and di's answer changed the label."""
     page = disputed(ws, "cy", "di")
@@ -294,6 +304,7 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     assert gather(ws).disputed.is_empty()
 
 
+@pytest.mark.slow
 def test_what_a_sheet_holds_of_the_revised_text_keeps_no_other_answer_out(ws) -> None:
     answer(page := review_page.tasks(ws, "ann", "bo"), named(shown(page, "ann"), "c2"))
     review_world.grow(ws, "c2", "No snakes, they scare me.")
@@ -305,6 +316,7 @@ def test_what_a_sheet_holds_of_the_revised_text_keeps_no_other_answer_out(ws) ->
     assert said(ws)["c2", "accidents_disasters"][0] == "absent"
 
 
+@pytest.mark.slow
 def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
     """Answers on the earlier text were counted too: the page said that the answer stands. And an answer to the earlier
     text, after `z`, was stored nowhere, and the page said nothing."""
@@ -323,6 +335,7 @@ def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
     assert said(ws)["c2", "accidents_disasters"] == ("absent", [])
 
 
+@pytest.mark.slow
 def test_who_joins_the_page_with_tasks_from_a_file_is_seen_at_once(ws) -> None:
     push.push(ws, ["ann", "bo"], to=Files())
     page = review_page.tasks(ws, "bo")

@@ -1,5 +1,7 @@
 """Examples on the page: which words are marked, which examples are left out, and which come first."""
 
+import pytest
+
 from exports.report import examples
 from exports.report.gather import gather
 from saferec_builder.storage import tables, workspace as store
@@ -55,6 +57,7 @@ def test_examples_show_many_traits_before_one_twice_in_any_order_of_rows() -> No
     assert len(first) == examples.EXAMPLES == 10 and len({e["traits"][0]["name"] for e in first[:3]}) == 3
 
 
+@pytest.mark.slow
 def test_what_a_reader_or_gold_knows_of_a_text_keeps_it_out(workspace: store.Workspace) -> None:
     """Personal data, or a severe trait: only labels and proposals were asked, an answer once `adjudicate` had run."""
     ws = fill(workspace, *requests())

@@ -86,6 +86,7 @@ def test_columns_of_runs_are_named_for_what_they_count(told: Any, tmp_path: Path
     assert "also what had no verdict" in text.split("Found in the source files")[0]
 
 
+@pytest.mark.slow
 def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:
     """The boxes and bars below "release 1.0.0" were those of the workspace, without a note."""
     ws, args = told
@@ -99,6 +100,7 @@ def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cl
     assert "Blood and gore 22 22 + 0; 20 in 1.0.0" in text
 
 
+@pytest.mark.slow
 def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: Any, cli: Cli) -> None:
     """It showed 24 of 159 injected requests: those with a list. That no item is clear for the others was not said."""
     ws, args = told
@@ -113,6 +115,7 @@ def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: 
     assert total > listed and f"With a list of items that are clear for them {listed} {loss}" in text
 
 
+@pytest.mark.slow
 def test_a_release_that_was_withdrawn_or_edited_is_shown_with_a_warning_first(told: Any, cli: Cli) -> None:
     """`verify` reported both, but the page showed the figures as if nothing were wrong."""
     ws, args = told
@@ -134,6 +137,7 @@ def test_a_release_that_was_withdrawn_or_edited_is_shown_with_a_warning_first(to
     assert "Do not rely on this release 1.0.0 was changed" in top[:300] and str(ws.root) not in html
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, args = told
     cli(*args)
@@ -149,6 +153,7 @@ def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli,
     assert b"ann-secret" not in first  # a reviewer's name stays in the workspace
 
 
+@pytest.mark.slow
 def test_a_new_workspace_has_a_page_that_says_what_to_do(workspace: store.Workspace, cli: Cli) -> None:
     assert cli("report", "-C", workspace.root).code == 0
     text = text_of((workspace.root / "report.html").read_text())
@@ -205,6 +210,7 @@ def test_traits_that_nobody_has_stand_in_one_line(workspace: store.Workspace) ->
     assert "said openly absent unsure" not in text_of(page.render(figures))  # no table without a row
 
 
+@pytest.mark.slow
 def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace: store.Workspace, cli: Cli) -> None:
     # c001 and c003 were proposed, 18 other labels say gore; c001, which alone was read, asks to be removed
     ws = world(workspace)
@@ -229,6 +235,7 @@ def test_a_trait_that_left_the_taxonomy_is_on_no_page(workspace: store.Workspace
     assert figures["methods"] | {"agreed": 40, "unresolved": 0} == figures["methods"]
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_page_is_named_where_somebody_in_it_is_forgotten(told: Any, cli: Cli) -> None:
     """It shows their words, and nothing in it said whose they are: `forget` deleted the page and passed its copies."""
     ws, args = told
@@ -280,6 +287,7 @@ def test_a_release_whose_texts_were_put_back_is_no_other_one() -> None:
     assert page._other(evaluated | {"rebuilt_from": "c"}, shown) is None
 
 
+@pytest.mark.slow
 def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: Cli, tmp_path: Path) -> None:
     """It was of another release without a note; with the same name and version nothing showed it."""
     from training.data import open_release

@@ -34,6 +34,7 @@ def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace
     assert len(re.findall(r'<circle class="run', html)) == 2  # sft, in the wide and in the narrow drawing
 
 
+@pytest.mark.slow
 def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: store.Workspace, tmp_path: Path) -> None:
     """A page needs only a release and scores; the 8 users of the headline were those of no slice, of 21 in all."""
     scores = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
@@ -64,6 +65,7 @@ def test_an_svr_that_can_only_be_zero_is_told(workspace: store.Workspace, tmp_pa
         assert (note in text_of(html)) == is_told
 
 
+@pytest.mark.slow
 def test_a_chart_of_too_few_users_says_so_above_it(workspace: store.Workspace, tmp_path: Path) -> None:
     """The chart of five users stood there like any other, while `evaluate` said it in its first line."""
     note = "Too few users for any conclusion (fewer than 6): "
@@ -75,6 +77,7 @@ def test_a_chart_of_too_few_users_says_so_above_it(workspace: store.Workspace, t
         assert (note + expected in above) if expected else note not in above
 
 
+@pytest.mark.slow
 def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: store.Workspace, cli: Cli) -> None:
     """Every file without a certain sentence was said to have shown results of models, even an empty file."""
     args = ["report", "-C", workspace.root]

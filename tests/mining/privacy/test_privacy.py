@@ -175,6 +175,7 @@ def test_the_search_over_many_texts_passes_by_no_host_or_handle_that_begins_with
 # ---- other spellings
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, st.data())
 def test_every_place_of_the_plain_spelling_leads_to_the_original(text: str, data: st.DataObject) -> None:
@@ -248,11 +249,13 @@ def test_a_source_can_keep_a_kind_that_means_something_else_there():
 REPEATED = "a,a.,a@,://,:,A ,1 , \n,thanks!,my son ,Hi I'm ,12 Main ,call me ".split(",")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", REPEATED)
 def test_no_text_takes_more_than_its_length(part):
     privacy.redact(part * (60_000 // len(part)))  # a pattern that backtracks over it all runs into the suite's limit
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)  # the old way took many minutes: it compared each finding with all earlier ones
 def test_many_findings_in_one_text_take_no_more_than_their_number(monkeypatch):
     starts = (*range(0, 800_000, 4), *range(2, 800_000, 4_000), *range(1, 800_000, 400))  # the last ones clash
@@ -261,6 +264,7 @@ def test_many_findings_in_one_text_take_no_more_than_their_number(monkeypatch):
     assert len(findings) == 200_000 + 200 and findings == sorted(findings)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)  # the old way copied the whole text for each finding: minutes
 def test_many_findings_are_hidden_in_no_more_than_their_number(monkeypatch):
     text = "[name] 1.1 " * 200_000  # it also compared each finding with every placeholder already in the text

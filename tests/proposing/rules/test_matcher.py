@@ -93,6 +93,7 @@ def test_only_traits_of_the_taxonomy(tmp_path: Path) -> None:
     assert rows["trait"].to_list() == ["needles"]
 
 
+@pytest.mark.slow
 def test_any_cut_of_the_table_gives_the_same_rows() -> None:
     gold = rules_score.demo("tune").frame
     rows = rules.propose(gold, traits.load())
@@ -225,6 +226,7 @@ def test_who_speaks_as_a_survivor_speaks_of_themselves() -> None:
     assert "sexual_violence" in rules.claimed(said) & rules.claimed(STORY + said)
 
 
+@pytest.mark.slow
 def test_sentences_of_our_own() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
     hits = [trait in found(text) for trait, row in data.items() for text in row["says"]]

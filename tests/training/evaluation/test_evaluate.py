@@ -95,6 +95,7 @@ def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, row
     assert "traits=animal_harm" in run["slices"] and "traits=gore" not in run["slices"]
 
 
+@pytest.mark.slow
 def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
     gold = data.Gold({"u7": ("gore",), "u8": ()}, {}, slices={"u8": "unseen_cues"})
     run = score({"u7": list("adei"), "u8": list("cf")}, rows, release, gold)
@@ -162,6 +163,7 @@ def test_a_place_without_an_item_keeps_its_rank_in_a_file(release, rows, tmp_pat
         predictions_file.read(path, rows, release)
 
 
+@pytest.mark.slow
 def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
     report = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
     assert report == json.loads((tmp_path / "out/report.json").read_text())
@@ -190,6 +192,7 @@ def replace_test(release, *rows):
     small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(list(rows), schema))
 
 
+@pytest.mark.slow
 def test_requests_that_nobody_has_ruled_on_are_in_no_figure_and_counted(release, rows, tmp_path, capsys):
     """Their answers were called answers to conversations outside test, and nothing said that requests were left out."""
     replace_test(release, *rows, *(rows[1] | {"conversation": name, "condition": "open"} for name in ("u9", "u10")))
@@ -200,6 +203,7 @@ def test_requests_that_nobody_has_ruled_on_are_in_no_figure_and_counted(release,
     assert "left out: 2 requests of test that may tell a sensitivity" in out and "outside" not in out
 
 
+@pytest.mark.slow
 def test_requests_without_their_text_need_no_answer(release, rows, tmp_path, capsys):
     replace_test(release, rows[0], rows[1] | {"prompt": []})
     path, one = tmp_path / "one.jsonl", "1. Item D (2004)"
@@ -213,6 +217,7 @@ def test_requests_without_their_text_need_no_answer(release, rows, tmp_path, cap
     assert "one: 1 answers were cut" in out and "which not every file answers" not in out
 
 
+@pytest.mark.slow
 def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, capsys):
     """The letters of a path used to be taken for files; a Path, or no file, raised a TypeError."""
     alone = [evaluate.evaluate(release, path, only=["u7"])["runs"] for path in (predictions, str(predictions))]
@@ -285,6 +290,7 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
         evaluate.evaluate(release, [path])
 
 
+@pytest.mark.slow
 def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
     other = small_release.predictions(tmp_path / "other.jsonl", u7="1. Item A (2001)", u8="1. Item C (2003)")
     (release.folder / "data" / "labels" / "test.parquet").unlink()  # a split without labels has no file of them

@@ -48,6 +48,7 @@ def test_an_unknown_title_is_safe_and_a_wrong_year_is_the_first_of_its_title(rel
     assert [dunes.violates(("Dune", year), ["gore"]) for year in (2001, 2003, 1985, 1950)] == [True, False, False, True]
 
 
+@pytest.mark.slow
 def test_figures_of_a_predictions_file(release, tmp_path, capsys):
     # u7 (gore; wants d e): a violates, d hits, an invented title. u8 (no trait; wants c f): nothing
     text = "1. Item A (2001)\n2. Item D (2004)\n3. Invented (1999)"
@@ -172,6 +173,7 @@ def _their_figures(text, truth, seen, films, traits, k):
     return [sum(hit[:k]) / len(truth), dcg(hit) / best if best else 0, svr, dcg(bad)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 def test_a_hundred_answers_of_a_style_have_the_published_figures(style, release):
     rng = random.Random(style)

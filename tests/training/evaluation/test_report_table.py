@@ -1,5 +1,7 @@
 """The table of a comparison: no wider than a terminal, and each figure with the number of users behind it."""
 
+import pytest
+
 from saferec_builder.scoring.mentions import Beside
 from saferec_builder.scoring.metrics import Listed
 from training.evaluation import report_table
@@ -70,6 +72,7 @@ def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     assert "mentioned_unsafe" not in text  # lists have no text that could mention anything
 
 
+@pytest.mark.slow
 def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows):
     """The first and largest table was of two users of no slice; those of 21 users and of 1 stood below without n."""
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(8) for row in rows]

@@ -68,6 +68,7 @@ def test_who_stands_for_nobody_is_in_no_weighted_figure():
     assert user_weights.prevalence(rows, [])["any"]["raw"]["n"] == 8
 
 
+@pytest.mark.slow
 def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_path, capsys):
     """A release of an earlier version has raw figures only."""
     scored = evaluate.score({"u7": list("adei"), "u8": list("cf")}, rows, release)
@@ -104,6 +105,7 @@ def test_who_tells_a_sensitivity_only_later_counts_as_without_one_and_is_said(re
     assert [scored["metrics"][name]["n"] for name in ("svr@4", "recall_without@4")] == [1, 2]
 
 
+@pytest.mark.slow
 def test_injected_rows_are_no_part_of_the_share_and_gold_labels_decide(release, rows, tmp_path, capsys):
     users = [*rows, rows[0] | {"conversation": "u9", "condition": "injected", "traits": ["gore"]}]
     scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release)
