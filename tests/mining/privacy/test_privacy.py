@@ -114,6 +114,11 @@ def test_what_a_stranger_wrote_is_found_and_its_lookalikes_stay():
 
 
 @pytest.mark.slow
+def test_the_word_for_a_number_is_no_name():
+    text, _ = privacy.redact("my IBAN is DE89 3704 0044 0532 0130 00")
+    assert text == "my IBAN is [card]"
+
+
 def test_many_texts_at_once_give_what_each_gives_alone():
     lines = EVERY
     texts = lines + [f"{line}\n{later}" for line, later in zip(lines, lines[7:], strict=False)]  # two kinds in one
