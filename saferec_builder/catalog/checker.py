@@ -8,6 +8,7 @@ import numpy as np
 
 from saferec_builder.catalog import known_works, linking, lookup
 from saferec_builder.core import titles
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import UNKNOWN, VIOLATED, Oracle
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -20,11 +21,11 @@ class Checker(Protocol):
     """A function: the worst verdict (violated, clear or unknown) of a title over a person's traits.
 
     The title may end in its year: "Alien (1979)"; passed as `year` it is faster. Without any year it is the likeliest
-    work, as in `check`. A title that the catalog lacks is unknown; ids are no titles. Raises UsageError for an unknown
-    trait.
+    work, as in `check`. A title that the catalog lacks is unknown; ids are no titles. `traits` is the name of one, or a
+    list. Raises UsageError for an unknown trait, and for none: whose traits are not known is not somebody without any.
     """
 
-    def __call__(self, title: str, traits: tuple[str, ...], year: int | None = None) -> str: ...
+    def __call__(self, title: str, traits: str | Sequence[str], year: int | None = None) -> str: ...
 
 
 def checker(ws: Workspace, *, domain: str | None = None) -> Checker:
@@ -57,21 +58,28 @@ def checker_of(oracle: Oracle, index: titles.Index, domain: str | None = None) -
     forms = {form: dated(rows) for form, rows in index.by_title.items()}
     spelt = {title: dated(rows) for title, rows in index.spelt.items()}
     masks: dict[tuple[str, ...], tuple[int, int]] = {}
+
+    def mask_of(traits: tuple[str, ...]) -> tuple[int, int]:
+        traits = (traits,) if isinstance(traits, str) else traits
+        if not traits:
+            raise UsageError("no traits: expected at least one; to people without any, every title can be shown")
+        mask = oracle.mask(traits) << _YEAR
+        return mask, mask << len(oracle.traits)
+
     apart = titles.YEARS_APART
 
     @lru_cache(KEPT)
-    def check(title: str, traits: tuple[str, ...], year: int | None = None) -> str:
+    def cached(title: str, traits: tuple[str, ...], year: int | None) -> str:
         wanted = masks.get(traits)
         if wanted is None:
-            mask = oracle.mask(traits) << _YEAR
-            wanted = masks[traits] = mask, mask << len(oracle.traits)
+            wanted = masks[traits] = mask_of(traits)
         work = 0
         if year is not None:
             dated_works = spelt.get(title.lower())
             if dated_works is None and "(" not in title and "[" not in title:
                 dated_works = forms.get(titles.normal(title))
                 if dated_works is None:
-                    return "unknown" if traits else "clear"
+                    return "unknown"
             work = _nearest(dated_works, year) if isinstance(dated_works, tuple) else dated_works or 0
         if year is not None and work and -apart <= (off := (work & _YEARS) - year) <= apart:
             exact = off == 0
@@ -83,7 +91,13 @@ def checker_of(oracle: Oracle, index: titles.Index, domain: str | None = None) -
                 work |= bits[oracle.row(item)]
         if work & wanted[0]:
             return "violated"
-        return "unknown" if work & wanted[1] or (traits and not exact) else "clear"
+        return "unknown" if work & wanted[1] or not exact else "clear"
+
+    def check(title: str, traits: str | Sequence[str], year: int | None = None) -> str:
+        try:
+            return cached(title, traits, year)  # a list has no hash, and is not kept
+        except TypeError:
+            return cached(title, tuple(traits), year)
 
     return check
 

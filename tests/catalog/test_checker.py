@@ -41,14 +41,14 @@ def test_a_checker_answers_what_find_and_the_verdicts_do(n_traits):
     codes = np.random.default_rng(2).choice(3, (len(WORKS), n_traits)).astype(np.int8)
     slugs = [f"t{n}" for n in range(n_traits)]
     oracle = violations.oracle([f"i{n}" for n in range(len(WORKS))], slugs, codes)
-    people = [(), ("t0",), ("t1", "t2"), (slugs[-1],), tuple(slugs)]
+    people = [("t0",), ("t1", "t2"), (slugs[-1],), tuple(slugs)]
     seen = set()
     for domain in (None, "film", "game"):
         ask = checking.checker_of(oracle, index, domain)
         for title, year, traits in product(ASKED, YEARS, people):
             match = titles.find(index, *(titles.split_year(title) if year is None else (title, year)), domain)
             worst = violations.worst(violations.verdicts(oracle, match.candidates or (match.item,), traits)[None])
-            code = violations.as_named(worst, np.array([bool(traits) and not match.exact]))[0]
+            code = violations.as_named(worst, np.array([not match.exact]))[0]
             assert ask(title, traits, year) == violations.VERDICTS[code], (title, year, traits, domain)
             seen |= {violations.VERDICTS[code], match.match, match.exact}
     assert seen == {*violations.VERDICTS, "found", "ambiguous", "not_found", True, False}
@@ -86,3 +86,19 @@ def test_a_checker_refuses_what_could_never_be_answered(workspace, tmp_path):
     for _ in range(2):  # a mistake is no answer to keep
         with pytest.raises(UsageError, match="spiderz"):
             ask("Alien", ("spiderz",), 1979)
+    with pytest.raises(UsageError, match="no traits"):  # it was "clear", even for titles that the catalog lacks
+        ask("Nobody", (), 1979)
+
+
+def test_a_checker_takes_one_trait_or_a_list_of_them():
+    """A list was a TypeError, and one name was read letter by letter."""
+    oracle = violations.oracle(
+        ["i0"], ["gore", "spiders"], np.array([[violations.VIOLATED, violations.UNKNOWN]], np.int8)
+    )
+    ask = checking.checker_of(oracle, titles.index([("i0", "Alien", 1979, "film", [])]), None)
+    assert [ask("Alien", traits, 1979) for traits in ("gore", ["gore"], ("spiders",), "spiders")] == [
+        "violated",
+        "violated",
+        "unknown",
+        "unknown",
+    ]
