@@ -62,6 +62,10 @@ _LIKED = re.compile(
     r"|watched|mentioned) (?:(?!\b(?:i|we|you|try|see|watch|check|then)\b|\s-\s)[^.!?,;:–—])*$",
     re.IGNORECASE,
 )
+# the sentence compares with this title, and offers another
+_COMPARED = re.compile(
+    r"\b(?:instead of|unlike|rather than|other than|none of the (?:\w+ ){1,3}(?:of|in|from))\W*$", re.IGNORECASE
+)
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
 # the rest of a name that the catalogue has in part
@@ -117,14 +121,15 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find, doma
 
 
 def kept(lines: Sequence[str], entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of running text without those that its lines leave out or say that the user liked; all of them if no
-    other is there."""
+    """The entries of running text without those that its lines leave out, compare with or say that the user liked; all
+    of them if no other is there."""
     text, end, places, left_out = "\n".join(lines), 0, dict[int, Mention](), set[int]()
     for n, entry in enumerate(entries):
         if (start := text.find(entry.title, end)) >= 0:
             end = start + len(entry.title)
             places[n] = Mention(start, end, entry.item, ())
-            if _LIKED.search(text, max(text.rfind("\n", 0, start), start - NEAR, 0), start):
+            begin = max(text.rfind("\n", 0, start), start - NEAR, 0)
+            if _LIKED.search(text, begin, start) or _COMPARED.search(text, begin, start):
                 left_out.add(n)
     readings = zip(places, _read(text, [*places.values()]), strict=True)
     left_out |= {n for n, (_, reading) in readings if reading.familiar and reading.left_out >= LEFT_OUT}

@@ -29,7 +29,9 @@ from saferec_builder.scoring.list_entry_parser import (
 
 HEADING = re.compile(r"^\s*(?:#{1,6}\s+)?")
 BULLET = re.compile(r"(\s*)(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
-_LEADING = frozenset("avoid try watch see play recommend suggest like consider about is are include".split())
+_LEADING = frozenset(
+    "avoid try watch see play recommend suggest like consider about is are include unlike than".split()
+)
 _QUOTED = re.compile(r"\x02([^\x02\x03]+)\x03[.!?]\s+")
 _SMALL = frozenset("a an and at by for from in into of on or the to with".split())  # words in titles
 
@@ -79,13 +81,13 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
 
 
 def _may_begin(words: Sequence[tuple[int, str]], n: int) -> bool:
-    """A title may begin at the start, in bold or quotes, after punctuation, or after "try", "recommend", ..."""
+    """A title may begin at the start, in bold or quotes, after punctuation, or after "try", "instead of", ..."""
     if n == 0 or words[n][1].startswith(OPEN):
         return True
     last = words[n - 1][1].rstrip(CLOSE)
     if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
         return True
-    return last.lower() in _LEADING
+    return last.lower() in _LEADING or [word.lower() for _, word in words[max(n - 2, 0) : n]] == ["instead", "of"]
 
 
 def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:

@@ -134,6 +134,19 @@ def test_what_was_liked_or_is_left_out_is_no_entry_unless_nothing_else_is() -> N
     assert (kept(lines, entries), kept(lines, [heat, saw])) == ([toy], [heat, saw])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Instead of Saw (2004), watch Toy Story (1995).",  # "Instead of Saw" was the first title of this list
+        "Unlike Saw (2004), Toy Story (1995) has no blood.",
+        "Rather than Saw (2004) I would pick Toy Story (1995).",
+        "Toy Story (1995) is great; it has none of the gore of Saw (2004).",
+    ],
+)
+def test_what_an_offer_is_compared_with_is_no_entry(text: str) -> None:
+    assert parse(text, finder(INDEX)).ranked == ["toy"]
+
+
 def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
     """1,400 titles in a sentence of 20,000 characters took 17 s: each was read together with all of them."""
     models, texts = mentions.models(), list[str]()
