@@ -1,11 +1,11 @@
-"""Reads a user's own items: comma-separated, header domain,title,year,ids,aliases,plot and perhaps id, imdb, genres.
+"""Reads a user's own items: header domain,title,year,ids,aliases,plot and perhaps id, imdb, tmdb, genres.
 
-`imdb` is an IMDb id, as in a table of warnings. `ids` (imdb:tt0078748 tmdb:348) are separated by white space, commas,
-semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may replace `plot`,
-and a title may end with its year. An `id` may be any text; one of IMDb or TMDB also counts as one of the `ids`. An item
-without an `id` is identified by the first of its `ids`, else by domain, title and year. An item whose id belongs to an
-earlier row with another title or year, of this or an earlier file, is identified by domain, title and year. Other
-columns are not read.
+`imdb` is an IMDb id and `tmdb` a number of TMDB, as in other tables. `ids` (imdb:tt0078748 tmdb:348) are separated by
+white space, commas, semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description`
+may replace `plot`, and a title may end with its year. An `id` may be any text; one of IMDb or TMDB also counts as one
+of the `ids`. An item without an `id` is identified by the first of its `ids`, else by domain, title and year. An item
+whose id belongs to an earlier row with another title or year, of this or an earlier file, is identified by domain,
+title and year. Other columns are not read.
 """
 
 import re
@@ -18,13 +18,13 @@ import polars as pl
 
 from saferec_builder import sources
 from saferec_builder.core import titles
-from saferec_builder.sources import Read, Row, Rows, item_rows as items, refs
+from saferec_builder.sources import Read, Row, Rows, digits, item_rows as items, refs
 from saferec_builder.storage import tables
 
 SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
 SHARED = "id of another row"  # a remark: both rows are read
-OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
+OTHERS = ("id", "imdb", "tmdb", "ids", "aliases", "genres", "plot", "description")
 
 
 def read(path: Path) -> Read:
@@ -40,6 +40,7 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
         title, written_year = row["title"], year
     domain = row["domain"].lower()
     ids = [refs.imdb(row["imdb"])] if row.get("imdb") else []
+    ids += [f"tmdb:{int(number)}"] if (number := digits(row.get("tmdb", ""))) and int(number) else []
     ids += [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
     id_ref = refs.read(row.get("id", "")) or ""
     ids += [id_ref] if id_ref.startswith(("imdb:", "tmdb:")) else []

@@ -31,6 +31,13 @@ def test_csv_items(tmp_path):
     assert result.drops.select("place", "reason").rows() == left_out
 
 
+def test_a_tmdb_column_is_an_id_as_in_a_table_of_keywords(tmp_path):
+    rows = "film,Alien,1979,tt0078748,348.0\nfilm,Heat,1995,,949\nfilm,Blank,2001,,\nfilm,Zero,2002,,0\n"
+    result = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year,imdb,tmdb\n{rows}"))
+    assert result.rows["refs"].to_list() == [["imdb:tt0078748", "tmdb:348"], ["tmdb:949"], [], []]
+    assert result.drops.is_empty()
+
+
 def test_an_imdb_column_is_an_id_as_in_every_table_of_warnings(tmp_path):
     """The advice was `IMDB: did you mean id?`, but a column renamed so joined nothing."""
     rows = ("film,Alien,1979,tt0078748,", "film,Heat,1995,,tmdb:949", "film,Up,2009,1049413,tmdb:14160")
@@ -44,7 +51,8 @@ def test_a_column_that_is_not_read_is_named(tmp_path):
     text = "domain,title,year,Genres,alias,shelf\nfilm,Alien,1979,horror,A,7\n"
     result = items_csv.read(file(tmp_path, "own.csv", text))
     assert result.rows.select("genres", "aliases").row(0) == (["horror"], [])
-    message = "alias, shelf: did you mean aliases? expected one of id, imdb, ids, aliases, genres, plot, description"
+    expected = "id, imdb, tmdb, ids, aliases, genres, plot, description"
+    message = f"alias, shelf: did you mean aliases? expected one of {expected}"
     assert result.drops.select("place", "reason", "detail").rows() == [("own.csv:1", "column not read", message)]
 
 
