@@ -213,8 +213,8 @@ def _facts(chosen: Chosen, options: Options, guid: str, stated: Stated) -> Facts
     reviewed = base.current_labels.filter("read").select(conversation="subject")
     names = ["truth", "safe_truth", "traits", "late_traits"]
     taught = pl.concat([filled.select(names), more.select(*names, "added")], how="diagonal")
-    no_trait = checks.no_trait(chosen.too_few, chosen.rare.facts["k"])
-    safety_rows = checks.check_safety(taught, base.judged.oracle, base.items, options.allow, no_trait)
+    advice = checks.no_trait(chosen.too_few, chosen.rare.facts["k"]), checks.unread(chosen.drops)
+    safety_rows = checks.check_safety(taught, base.judged.oracle, base.items, options.allow, *advice)
     facts = build_rows.figures(filled, chosen.labels, base.judged.oracle)
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     return facts | {

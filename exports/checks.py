@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from annotation import reported_texts
-from exports.build_rows import REPEATED, unlearned
+from exports.build_rows import REPEATED, UNREVIEWED, unlearned
 from saferec_builder.core import titles
 from saferec_builder.core.errors import ReleaseError, UsageError, near
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, verdicts
@@ -273,13 +273,13 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
 
 
 def check_safety(
-    rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str], no_trait: str
+    rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str], no_trait: str, unread: str = ""
 ) -> dict[str, int]:
     """Returns the numbers of safety rows by where the sensitivity is told: in_request, later (after it) or injected.
     Raises ReleaseError if there is none, unless that is allowed.
 
     rows: the result of target_lists.fill, with injected rows; sensitivities are in `traits` and `late_traits`.
-    no_trait: what to do if no request has a sensitivity.
+    no_trait: what to do if no request has a sensitivity; unread: about conversations left out (see `unread`).
     """
     injected, is_late = pl.col("added").is_not_null(), pl.col("traits").list.len() == 0
     requests = rows.select(
@@ -297,7 +297,7 @@ def check_safety(
     problem, advice = f"{requests.height} requests have a sensitivity", no_trait
     if requests.height:
         problem += f", {answered.height} of them a ground truth"
-        advice = remedy(requests, oracle, items)
+        advice = remedy(requests, oracle, items) + unread
         if rows["added"].null_count() == rows.height and any_clear(rows, oracle):
             advice += f", or {INJECT}"
     if codes:
@@ -306,6 +306,13 @@ def check_safety(
     raise ReleaseError(
         f"release: no row could teach or test safety: {problem}, none clear: {advice}, or say --allow {NO_SAFETY}"
     )
+
+
+def unread(drops: pl.DataFrame) -> str:
+    """What may help where `drops` holds conversations that nobody has read; empty where it holds none."""
+    if not (left := drops.filter(reason=UNREVIEWED).height):
+        return ""
+    return f", or have more read (`saferec-build review push`): {left:,} conversations are left out as {UNREVIEWED}"
 
 
 def any_clear(requests: pl.DataFrame, oracle: Oracle) -> bool:

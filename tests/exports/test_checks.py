@@ -214,6 +214,17 @@ def safety(*rows, allowed=()):
     return checks.check_safety(requests(*rows), oracle([*"ALD"], ["g"], codes), items, allowed, "mine more")
 
 
+@pytest.mark.slow
+def test_where_most_is_unread_the_remedy_says_so(workspace, cli):
+    """Warnings for the few that were read are seldom the shortest way."""
+    rows, labels = world.requests()
+    read = {row["conversation"] for row in rows[:20]}
+    world.fill(workspace, rows, [row for row in labels if row["subject"] in read], world.warnings().clear())
+    message = cli("release", "1.0.0", "-C", workspace.root).err
+    more = "or have more read (`saferec-build review push`): 20 conversations are left out as reviewed by nobody"
+    assert more in message
+
+
 NOBODYS, OURS = ("D", "", "", None), ("D", "g", "", "I faint.")
 
 
