@@ -10,6 +10,7 @@ import polars as pl
 from annotation import agreement, confidence_bounds, controls, precision_bounds, recall_bounds, reported_texts
 from annotation.progress import ReviewStatus
 from annotation.recall_bounds import LabelBounds
+from saferec_builder.core.counts import many
 
 Cells = Sequence[str]
 LIMIT = f"{100 * confidence_bounds.ALPHA:.0f} %"
@@ -80,7 +81,9 @@ def lines(found: ReviewStatus) -> list[str]:
     if not begun and not any(map(_has_finished_task, found.reviewers.values())):
         return [*text, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
     shares = [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3), *named]
-    together = f"{len(bounds.together)} of {len(bounds.traits)} traits"
+    # where nobody found a trait, a small bound is no success of the reviews
+    known = [slug for slug, bound in bounds.traits.items() if bound.labels or bound.misses]
+    together = f"{len({*bounds.together} & {*known})} of {many(len(known), 'trait', 'traits')} found"
     shares += [f"missed at most {LIMIT}, in all of these traits at once: {together}"]
     shares += [f"{OVERLOOKED}: {controls.words(bounds.apart, bounds.blind)}", *of_gold(bounds)]
     return [*text, *_explained(shares, BOUNDED), "", *_people(found)]

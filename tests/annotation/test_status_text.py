@@ -49,7 +49,7 @@ any sensitivity    <= 0.3 % (relative to these reviewers)  <= 5.0 % (certified)
 gore (items)       0 % (relative to these reviewers)
 any flag of items  0 % (relative to these reviewers)
 3 traits (1): needles, fire, war
-missed at most 5 %, in all of these traits at once: 1 of 4 traits
+missed at most 5 %, in all of these traits at once: 1 of 1 trait found
 missed, with what readers overlook: not known (3 of 20 blind controls that nothing ever suggested are read)
 none found, in N at most: nobody found it; of all here, read or not, it may be in so many
 certified: 5 % at most; of what is missed, also 20 % at most with what readers overlook
