@@ -112,10 +112,10 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     }
     for table, step in steps.items():
         if not workspace.count(ws, tables.TABLES[table]):
-            return step
+            return _redial(ws) + step if table == "readings" else step
         if table == "readings" and (new := _unread(ws)):
             texts = f"{many(new, 'conversation', 'conversations')} that no proposer has read for all traits"
-            return f"look for sensitivities in {texts}: `saferec-build propose`"
+            return f"{_redial(ws)}look for sensitivities in {texts}: `saferec-build propose`"
     waiting = waiting or waits(ws)
     return _of_people(ws, waiting, push, labels, planned) or _of_releases(ws, labels, planned)
 
@@ -199,6 +199,15 @@ def _warnings(ws: Workspace) -> str:
     if workspace.count(ws, tables.WARNINGS):
         return ""
     return "add warnings, without which nothing is unsafe or clear (`saferec-build catalog add warnings FILE`), then "
+
+
+def _redial(ws: Workspace) -> str:
+    """ReDial's dialogues name films by ids of their own, which no other source of items has."""
+    if (workspace.read(ws, tables.CATALOG_ROWS)["source"] == "redial").any():
+        return ""
+    if not any((part["source"] == "redial").any() for part in workspace.parts(ws, tables.CONVERSATIONS, "source")):
+        return ""
+    return "make items of ReDial's ids (`saferec-build catalog add redial FILE`, the files that you mined), then "
 
 
 def _unread(ws: Workspace) -> int:

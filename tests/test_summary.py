@@ -76,6 +76,18 @@ def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspa
     assert summary.next_step(workspace) == "read conversations: `saferec-build mine SOURCE PATH`"
 
 
+def test_the_films_of_redial_are_items_before_its_dialogues_are_read(workspace: store.Workspace) -> None:
+    """Only `catalog gaps` said that none of the films in the dialogues was an item."""
+    store.append(workspace, tables.CATALOG_ROWS, rows(tables.CATALOG_ROWS, 1))
+    store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1).with_columns(source=pl.lit("redial")))
+    step = summary.next_step(workspace)
+    assert step.startswith("make items of ReDial's ids (`saferec-build catalog add redial FILE`")
+    assert step.endswith("then look for sensitivities: `saferec-build propose`")
+    own = rows(tables.CATALOG_ROWS, 2).with_columns(source=pl.lit("redial"))
+    store.append(workspace, tables.CATALOG_ROWS, own)
+    assert summary.next_step(workspace) == "look for sensitivities: `saferec-build propose`"
+
+
 def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(workspace: store.Workspace) -> None:
     """A user with disputes was sent to release, where they are unresolved."""
     fill(workspace, LINE)
