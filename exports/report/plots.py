@@ -101,7 +101,8 @@ def _point(run: Run, k: int, frame: Frame) -> Row:
 
 
 def _spread(points: Sequence[Row], frame: Frame) -> None:
-    """Places the label of every point right of it and its interval, or left of them where it would be cut.
+    """Places the label of every point right of it and its interval, or left of them where it would be cut; where both
+    are too narrow, as far left as it can be.
 
     A label that would cover another one or a point goes to the nearest free line, and `leader` is a line to it from its
     point. `anchor` says whether `label_x` is the start of a label, or its end.
@@ -111,7 +112,7 @@ def _spread(points: Sequence[Row], frame: Frame) -> None:
     labels: list[Box] = []
     for point in sorted(points, key=lambda point: point["y"]):
         length = LETTER * len(point["label"])
-        right, left = point["x_high"] + GAP, point["x_low"] - GAP
+        right, left = point["x_high"] + GAP, max(point["x_low"] - GAP, frame.left + length)
         on_right = right + 1.2 * length <= frame.width  # a wide font would be cut at the edge
         start = right if on_right else left - length
         beside = min(point["y"] + 4, lowest)
@@ -121,8 +122,10 @@ def _spread(points: Sequence[Row], frame: Frame) -> None:
         labels.append(box)
         x, anchor = (right, "start") if on_right else (left, "end")
         point |= {"label_x": round(x, 1), "label_y": round(box[2], 1), "anchor": anchor}
-        end = round(x - 3 if on_right else x + 3, 1)
-        point["leader"] = [point["x"], point["y"], end, box[2] - 4] if box[2] != beside else None
+        end, height = round(x - 3 if on_right else x + 3, 1), box[2] - 4
+        if start < point["x"] < end:  # the label is above or below its point
+            end, height = point["x"], box[2] + (3 if box[2] < beside else -LINE + 3)
+        point["leader"] = [point["x"], point["y"], end, height] if box[2] != beside else None
 
 
 def _overlaps(box: Box, others: Sequence[Box]) -> bool:

@@ -38,6 +38,17 @@ def test_an_axis_reaches_its_largest_value_in_five_steps() -> None:
     assert {largest: plots.ticks(largest) for largest in ticks} == ticks
 
 
+@pytest.mark.parametrize("upper", [0.45, 0.5, 0.6, 0.7])
+def test_a_label_with_room_on_neither_side_of_its_point_is_not_cut(upper: float) -> None:
+    """On a phone it began left of the drawing."""
+    runs = [run("a", 0.4, upper - 0.1, upper) | {"label": "a" * 22}, run("far", 0.5, 0.0, 1.0) | {"label": "far"}]
+    runs[0]["metrics"]["svr_upper@10"] |= {"low": upper - 0.2, "high": min(upper + 0.2, 1.0)}
+    point = plots.plane(runs, 10, 350, 400)["points"][0]
+    assert point["anchor"] == "end" and point["label_x"] - 22 * 7 >= 46 and point["label_x"] <= 350
+    # its line ends 3 pixels below the label, at the point's own place
+    assert point["leader"] == [point["x"], point["y"], point["x"], point["label_y"] + 3]
+
+
 def test_every_point_and_label_has_its_place() -> None:
     names = {"a": 0.31, "a label that is far too long": 0.3, "c": 0.305, "d": 0.3, "e": 0.0}
     runs = [run(name, at, 0.05, 0.1 if at else 0.0) | {"label": name} for name, at in names.items()]
@@ -46,7 +57,7 @@ def test_every_point_and_label_has_its_place() -> None:
     assert [drawing["points"][0][end] for end in ends] == [232.7, 106.5, 139.3, 195.3, 270.0, 122.6, 90.4]
     assert [(p["label"], p["label_x"], p["label_y"], p["leader"]) for p in drawing["points"]] == [
         ("a", 279.0, 110.5, None),
-        ("a label that is far t…", 186.3, 136.0, [232.7, 114.5, 189.3, 132.0]),  # beside its point it would be cut
+        ("a label that is far t…", 200.0, 136.0, [232.7, 114.5, 203.0, 132.0]),  # beside its point it would be cut
         ("c", 279.0, 128.0, [232.7, 110.5, 276.0, 124.0]),
         ("d", 279.0, 93.0, [232.7, 114.5, 276.0, 89.0]),
         ("e", 55.0, 360.0, None),
