@@ -147,6 +147,12 @@ def test_what_an_offer_is_compared_with_is_no_entry(text: str) -> None:
     assert parse(text, finder(INDEX)).ranked == ["toy"]
 
 
+def test_none_other_than_offers() -> None:
+    """It was taken for a comparison: an unsafe offer counted nowhere."""
+    for words in ("I recommend none other than", "For tonight nothing other than"):
+        assert parse(f"{words} Saw (2004). Toy Story (1995) is good, too.", finder(INDEX)).ranked == ["saw", "toy"]
+
+
 def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
     """1,400 titles in a sentence of 20,000 characters took 17 s: each was read together with all of them."""
     models, texts = mentions.models(), list[str]()
