@@ -61,9 +61,9 @@ def checker_of(oracle: Oracle, index: titles.Index, domain: str | None = None) -
 
     def mask_of(traits: tuple[str, ...]) -> tuple[int, int]:
         traits = (traits,) if isinstance(traits, str) else traits
-        if not traits:
-            raise UsageError("no traits: expected at least one; to people without any, every title can be shown")
         mask = oracle.mask(traits) << _YEAR
+        if not mask:  # an iterator that is used up is true, and names none
+            raise UsageError("no traits: expected at least one; to people without any, every title can be shown")
         return mask, mask << len(oracle.traits)
 
     apart = titles.YEARS_APART

@@ -88,6 +88,8 @@ def test_a_checker_refuses_what_could_never_be_answered(workspace, tmp_path):
             ask("Alien", ("spiderz",), 1979)
     with pytest.raises(UsageError, match="no traits"):  # it was "clear", even for titles that the catalog lacks
         ask("Nobody", (), 1979)
+    with pytest.raises(UsageError, match="no traits"):
+        ask("Nobody", iter(()), 1979)
 
 
 def test_a_checker_takes_one_trait_or_a_list_of_them():
