@@ -62,11 +62,9 @@ _LIKED = re.compile(
     r"|watched|mentioned) (?:(?!\b(?:i|we|you|try|see|watch|check|then)\b|\s-\s)[^.!?,;:–—])*$",
     re.IGNORECASE,
 )
-# the sentence compares with this title, and offers another; "none other than" offers this one
+# the sentence compares with this title, and offers another ("none other than Heat" offers Heat)
 _COMPARED = re.compile(
-    r"\b(?:instead of|unlike|rather than|(?<!none )(?<!nothing )other than"
-    r"|none of the (?:\w+ ){1,3}(?:of|in|from))\W*$",
-    re.IGNORECASE,
+    r"\b(?:instead of|unlike|rather than|none of the (?:\w+ ){1,3}(?:of|in|from))\W*$", re.IGNORECASE
 )
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")

@@ -191,3 +191,10 @@ def test_the_bound_on_the_truth_holds_as_far_as_it_says(harder):
     looks = [list(worlds.looks(seed, harder)) for seed in range(20)]
     assert sum(not all(look.covers(harder) for look in looks_of_world) for looks_of_world in looks) <= 1
     assert all(look.blind.rate is not None for looks_of_world in looks for look in looks_of_world[1:])
+
+
+@pytest.mark.parametrize(("reader", "flagged"), [(worlds.PASTES, 1), (worlds.CLICKS, 1), (worlds.HONEST, 0)])
+def test_twenty_controls_tell_who_reads(reader, flagged):
+    # 200 readers: pasters miss 19 of 20, and 15 are enough, P(X < 15 | 20, 0.95) = 0.0003; honest ones 0.0025 at most
+    flags = [worlds.ever_flagged(reader, seed) for seed in range(200)]
+    assert abs(sum(flags) - 200 * flagged) <= 2
