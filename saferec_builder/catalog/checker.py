@@ -57,22 +57,14 @@ def checker_of(oracle: Oracle, index: titles.Index, domain: str | None = None) -
 
     forms = {form: dated(rows) for form, rows in index.by_title.items()}
     spelt = {title: dated(rows) for title, rows in index.spelt.items()}
-    masks: dict[tuple[str, ...], tuple[int, int]] = {}
-
-    def mask_of(traits: tuple[str, ...]) -> tuple[int, int]:
-        traits = (traits,) if isinstance(traits, str) else traits
-        mask = oracle.mask(traits) << _YEAR
-        if not mask:  # an iterator that is used up is true, and names none
-            raise UsageError("no traits: expected at least one; to people without any, every title can be shown")
-        return mask, mask << len(oracle.traits)
-
+    masks: dict[str | Sequence[str], tuple[int, int]] = {}
     apart = titles.YEARS_APART
 
     @lru_cache(KEPT)
-    def cached(title: str, traits: tuple[str, ...], year: int | None) -> str:
+    def cached(title: str, traits: str | Sequence[str], year: int | None) -> str:
         wanted = masks.get(traits)
         if wanted is None:
-            wanted = masks[traits] = mask_of(traits)
+            wanted = masks[traits] = _masks(oracle, traits)
         work = 0
         if year is not None:
             dated_works = spelt.get(title.lower())
@@ -100,6 +92,14 @@ def checker_of(oracle: Oracle, index: titles.Index, domain: str | None = None) -
             return cached(title, tuple(traits), year)
 
     return check
+
+
+def _masks(oracle: Oracle, traits: str | Sequence[str]) -> tuple[int, int]:
+    """The bits of a work that say violated, and those that say unknown, for any of these traits."""
+    mask = oracle.mask((traits,) if isinstance(traits, str) else traits) << _YEAR
+    if not mask:  # an iterator that is used up is true, and names none
+        raise UsageError("no traits: expected at least one; to people without any, every title can be shown")
+    return mask, mask << len(oracle.traits)
 
 
 def _nearest(works: Sequence[int], year: int) -> int:
