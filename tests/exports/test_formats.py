@@ -11,11 +11,12 @@ import pytest
 
 from exports import formats as rows, verify as proof
 from exports.folder import facts_of
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import once, release_world as world
 from tests.worlds.release_rows import rows_of
-from tests.worlds.release_world import conversation, item
+from tests.worlds.release_world import conversation, film, item
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +154,24 @@ def test_a_release_with_another_order_of_columns_is_proven_too(tmp_path):
         pq.write_table(damaged, tmp_path / "a/b.parquet")
         with pytest.raises(ReleaseError, match="column (trait|more) is not of the schema"):
             proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)
+
+
+def test_no_trait_is_named_in_a_prompt(released):
+    prompts = rows_of(store.Workspace.open(released.parent.parent), "grpo")["prompt"].explode()
+    texts = [prompt["content"].lower() for prompt in prompts]
+    assert len(texts) == 40
+    assert not [t for t in texts for trait in traits.load().traits if trait.slug in t or trait.name.lower() in t]
+
+
+@pytest.mark.slow
+def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
+    talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
+    world.fill(workspace, [talk], [world.label(talk, verdict="absent")])
+    summary = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["out"]) == (1, 1)
+    configs = read(workspace.releases / "1.0.0", tmp_path)
+    # `datasets` cannot load a split without rows: an empty split has no file and no entry in the card, but a count of 0
+    assert {s: len(r) for s, r in configs["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in configs
+    manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
+    assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
+    assert cli("verify", workspace.releases / "1.0.0").code == 0

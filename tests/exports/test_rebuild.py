@@ -1,6 +1,9 @@
 """`rebuild`: somebody who mined the source puts the texts back into a release without texts."""
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -306,3 +309,21 @@ def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_p
     assert facts["injected_unclear"] == {"needles": sum("needles" in traits for traits in disclosed)}
     assert facts["short_of_clear"] == sum(facts["counts"]["grpo"].values()) - sum(facts["counts"]["sft"].values())
     assert cli("rebuild", bare, "--to", tmp_path / "all", *key(ws), "-C", other.root, "--json").json["out"] == 40
+
+
+@pytest.mark.training
+def test_what_was_rebuilt_trains_and_evaluates_as_the_release_with_texts_does(silent, cli, tmp_path):
+    ws, bare, full = silent
+    target = tmp_path / "mine"
+    assert cli("rebuild", bare, "--to", target, *key(ws), "-C", ws.root).code == 0
+    overrides = "both.max_steps=2 both.warmup_steps=0 gdpo.max_steps=1 gdpo.per_device_train_batch_size=8".split()
+    options = [word for override in overrides for word in ("--set", override)]
+    for release, output in ((target, tmp_path / "rebuilt"), (full, tmp_path / "whole")):
+        args = ["run", "--release", release, "--model", "tiny", "--output", output, *options]
+        result = subprocess.run([sys.executable, "-m", "training.safecrs", *args], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+    rebuilt, whole = (
+        json.loads((tmp_path / name / "report.json").read_text())["runs"] for name in ("rebuilt", "whole")
+    )
+    assert [run["name"] for run in rebuilt][:3] == ["sft", "safe_sft", "safe_gdpo"]
+    assert [run["metrics"] for run in rebuilt] == [run["metrics"] for run in whole] and rebuilt[0]["n"] > 0
