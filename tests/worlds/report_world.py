@@ -54,7 +54,7 @@ def run(
 
 def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None, **release: str) -> Path:
     about = {"name": "my-data", "version": "1.0.0", **release}
-    report = {"release": about, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen, "seconds": {"sft": 1.5}}
+    report = {"release": about, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(json.dumps(report))
     return folder
